@@ -46,7 +46,7 @@ step "$tools/python" -m pip --python "$empty" install -q --no-deps -r "$target/p
 examples=(../../examples/*/python)
 step "$tools/ruff" format --config pyproject.toml --check src tests samples bench "${examples[@]}"
 step "$tools/ruff" check --config pyproject.toml src tests samples bench "${examples[@]}"
-stubs=(tests/conformance tests/database samples/* "${examples[@]}")
+stubs=(tests/conformance tests/database src/bifrost_veneer/importing/trader samples/* "${examples[@]}")
 step "$tools/ruff" format --isolated --check "${stubs[@]/%/\/bifrost_stubs.py}"
 step "$tools/ruff" check --isolated --select F,E9,I "${stubs[@]/%/\/bifrost_stubs.py}"
 step "$tools/mypy" --cache-dir "$target/mypy" src

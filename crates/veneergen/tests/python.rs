@@ -19,6 +19,7 @@ const FOLDERS: &[&str] = &[
     "samples/lists",
     "samples/points",
     "samples/scores",
+    "src/bifrost_veneer/importing/trader",
 ];
 
 fn files(interface: &Path) -> Vec<(String, String)> {

@@ -69,12 +69,27 @@ from .values import (
     Stub,
 )
 
+# isort: split
+# The stubs of a trader use the names above.
+from .importing import (
+    AsyncService,
+    Imported,
+    NotImported,
+    Offer,
+    Ran,
+    ServerLost,
+    Service,
+    aimport_service,
+    import_service,
+)
+
 __version__ = VERSION
 
 __all__ = [
     "AnyArg",
     "AnyObject",
     "AsyncLiveBatch",
+    "AsyncService",
     "AsyncSession",
     "BadToken",
     "BatchName",
@@ -95,20 +110,24 @@ __all__ = [
     "Directory",
     "DynamicSession",
     "Failure",
+    "Imported",
     "Int",
     "IntArg",
     "Iter",
     "LiveBatch",
     "Missing",
     "Misuse",
+    "NotImported",
     "NotReached",
     "Nothing",
     "Null",
     "NullArg",
     "Object",
+    "Offer",
     "Plain",
     "Procedure",
     "Promise",
+    "Ran",
     "Real",
     "RealArg",
     "Recording",
@@ -116,6 +135,8 @@ __all__ = [
     "Remote",
     "RemoteError",
     "Rows",
+    "ServerLost",
+    "Service",
     "Session",
     "Signal",
     "Some",
@@ -127,6 +148,8 @@ __all__ = [
     "Unseen",
     "WrongType",
     "aconnect",
+    "aimport_service",
     "connect",
+    "import_service",
     "remote",
 ]

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from . import _tables as t
 from . import kinds as k
-from .errors import BifrostError, ConnectError
-from .io.address import Address, AddressError, parse_address
+from .io.address import Address, parse_address
 from .io.connection import TimedOut
 from .io.link import Link, open_link
 from .io.shm import ShmLink, open_shm
@@ -27,16 +26,18 @@ from .recorder.greeting import Greeting
 from .recorder.numbers import Stubs
 from .recorder.state import UNDER_WAY
 from .recording import BatchName, Recording
-from .session import Options, greet_error
+from .session import Options, told
 from .values import Nothing, Promise, Stub, place_of
 
 if TYPE_CHECKING:
-    from .trader import Imported
+    from .importing import Imported
 
 R = TypeVar("R")
 
 #: The seconds after which a flush is tried again that a structure of another task has prevented.
 _AGAIN = 0.001
+#: The most turns of the loop in which bytes that have come are waited for.
+_TURNS = 16
 V = TypeVar("V")
 
 
@@ -110,6 +111,15 @@ class AsyncSession(Recording):
             self.core.close(e.ByConnection(TimedOut("the server did not answer in time")))
             self._link.close()
         self._look()
+
+    async def _is_open(self) -> bool:
+        """True if the server has not ended the session, as far as is known without waiting."""
+        # Bytes that have come, or the end, reach the link in the next turns of the loop.
+        for _ in range(_TURNS):
+            if self.core.is_closed or self._link.is_quiet:
+                break
+            await asyncio.sleep(0)
+        return not self.core.is_closed
 
     def _write(self) -> None:
         while self.core.has_bytes:
@@ -279,7 +289,11 @@ class AsyncSession(Recording):
         committed. ``body`` is a plain function, which awaits nothing. See
         :meth:`Session.transaction`.
         """
-        place = place_of(1)
+        return await self._transaction_at(body, tries, name, place_of(1))
+
+    async def _transaction_at(
+        self, body: Callable[[], R], tries: int, name: BatchName | None, place: object
+    ) -> R:
         error: e.Told | None = None
         try:
             return await self._transaction(body, tries, name, place)
@@ -389,65 +403,31 @@ class Connecting:
             self._session._leave()
 
     async def _open(self) -> AsyncSession:
-        try:
-            async with asyncio.timeout(self._options.timeout):
-                return await self._try()
-        except TimeoutError:
-            raise ConnectError(
-                f"no connection to {self._url}: the server did not answer in time"
-            ) from None
-        except e.GreetError as error:
-            failure = greet_error(error)
-            raise failure from error.__cause__
-        except AddressError as error:
-            raise ConnectError(str(error)) from None
-        except (OSError, ValueError) as error:
-            if isinstance(error, ConnectError):
-                raise
-            raise ConnectError(f"no connection to {self._url}: {error}") from error
+        from .importing.asearch import connect_imported
+        from .importing.url import is_trader
 
-    async def _try(self) -> AsyncSession:
-        if "://" in self._url and self._url.startswith("trader"):
-            return await self._import()
-        return await self._connect(parse_address(self._url), self._options)
+        if is_trader(self._url):
+            return await connect_imported(self._stubs, self._url, self._options)
+        with told(self._url):
+            address = parse_address(self._url)
+        return await aopen_at(self._stubs, address, self._options, self._make_stubs)
 
-    async def _import(self) -> AsyncSession:
-        """Opens a session with a server that traders know, which are asked on a thread."""
-        from .trader import search
 
-        if self._stubs is None:
-            raise ConnectError("a service is imported with generated stubs")
-        options = self._options
-        found = await asyncio.to_thread(search, self._stubs, self._url, options)
-        for imported, address in found.places:
-            try:
-                async with asyncio.timeout(max(found.within, 0)):
-                    session = await self._connect(address, found.settings(options, address))
-            except (BifrostError, OSError, e.GreetError) as error:
-                found.note(address, error, options)
-                continue
-            session._timeout = options.timeout
-            session.service = imported
-            return session
-        raise found.failed()
+async def aopen_at(
+    stubs: Stubs | None,
+    address: Address,
+    options: Options,
+    make_stubs: Callable[[bytes, bytes], Stubs] | None = None,
+) -> AsyncSession:
+    """Opens a session with the server at an address. Raises :class:`ConnectError`."""
 
-    async def _connect(self, address: Address, options: Options) -> AsyncSession:
-        try:
-            return await self._greet(await self._link(address, options), "", options)
-        except e.GreetError as error:
-            asks = isinstance(error.why, e.ByServer) and error.why.number == t.ERROR_BAD_TOKEN
-            if not (asks and address.may_ask_for_token and options.token):
-                raise
-        return await self._greet(await self._link(address, options), options.token, options)
-
-    @staticmethod
-    async def _link(address: Address, options: Options) -> Link | ShmLink:
+    async def greet(token: str) -> AsyncSession:
+        link: Link | ShmLink
         if address.scheme == "shm":
-            return await open_shm(address, options.timeout)
-        return await open_link(address, options.tls)
-
-    async def _greet(self, link: Link | ShmLink, token: str, options: Options) -> AsyncSession:
-        greeting = Greeting(self._stubs, token, options.name, options.settings, self._make_stubs)
+            link = await open_shm(address, options.timeout)
+        else:
+            link = await open_link(address, options.tls)
+        greeting = Greeting(stubs, token, options.name, options.settings, make_stubs)
         try:
             while True:
                 link.write(greeting.take_bytes())
@@ -457,3 +437,19 @@ class Connecting:
         except BaseException:
             link.close()
             raise
+
+    with told(str(address)):
+        try:
+            async with asyncio.timeout(options.timeout):
+                try:
+                    return await greet("")
+                except e.GreetError as error:
+                    # A server asks for the token by refusing a client without.
+                    asks = isinstance(error.why, e.ByServer) and (
+                        error.why.number == t.ERROR_BAD_TOKEN
+                    )
+                    if not (asks and address.may_ask_for_token and options.token):
+                        raise
+                return await greet(options.token)
+        except TimeoutError:
+            raise TimedOut("the server did not answer in time") from None

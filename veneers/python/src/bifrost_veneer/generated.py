@@ -158,10 +158,11 @@ class ConnectOptions(TypedDict, total=False):
 
 def connect(stubs: Stubs, url: str, **options: Unpack[ConnectOptions]) -> Session:
     """Opens a session for the stubs of a module."""
-    from .trader import import_session, is_trader
+    from .importing.search import import_session
+    from .importing.url import is_trader
 
     if is_trader(url):
-        return import_session(Session, stubs, url, Options(**options))
+        return import_session(stubs, url, Options(**options))
     return open_session(Session, stubs, url, Options(**options))
 
 

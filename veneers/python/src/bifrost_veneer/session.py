@@ -52,7 +52,7 @@ from .recording import BatchName, Recording
 from .values import Nothing, Stub, place_of
 
 if TYPE_CHECKING:
-    from .trader import Imported
+    from .importing import Imported
 
 R = TypeVar("R")
 
@@ -138,6 +138,15 @@ class Session(Recording):
                 pass
 
     # Bytes.
+
+    def _adopt(self, timeout: float) -> None:
+        """Moves the session to the calling thread, with the longest time for an answer."""
+        self._thread = threading.get_ident()
+        self._wire.timeout = timeout
+
+    def _is_open(self) -> bool:
+        """True if the server has not ended the session, as far as is known without waiting."""
+        return not self.core.is_closed and self._wire.look(self.core)
 
     def _do(self, due: Due) -> None:
         if due is Due.SEND:
@@ -275,7 +284,11 @@ class Session(Recording):
         Nothing can be claimed in ``body``. An exception that no structure handles aborts the
         transaction, and so does a call of ``body`` that was not sent. With a ``name`` the batch is
         done once, however often it is sent, and by any session."""
-        place = place_of(1)
+        return self._transaction_at(body, tries, name, place_of(1))
+
+    def _transaction_at(
+        self, body: Callable[[], R], tries: int, name: BatchName | None, place: object
+    ) -> R:
         try:
             return self._transaction(body, tries, name, place)
         except e.Told as told:
@@ -359,7 +372,7 @@ def open_at(
     def connected() -> Connection:
         return open_connection(address, options.tls, options.timeout)
 
-    with _told(str(address)):
+    with told(str(address)):
         try:
             return open_one.greet(connected(), "")
         except e.GreetError as error:
@@ -381,7 +394,7 @@ def open_over(
     there is no second connection to show it on when the server asks. Raises
     :class:`ConnectError`.
     """
-    with _told("the connection"):
+    with told("the connection"):
         return _Opening(cls, stubs, options, make_stubs).greet(connection, options.token)
 
 
@@ -393,7 +406,7 @@ def open_session(
     make_stubs: Callable[[bytes, bytes], Stubs] | None = None,
 ) -> S:
     """Opens a session with the server at a URL. Raises :class:`ConnectError`."""
-    with _told(url):
+    with told(url):
         address = parse_address(url)
     return open_at(cls, stubs, address, options, make_stubs)
 
@@ -426,7 +439,7 @@ class _Opening(Generic[S]):
 
 
 @contextmanager
-def _told(place: str) -> Iterator[None]:
+def told(place: str) -> Iterator[None]:
     """Turns what goes wrong into :class:`ConnectError`."""
     try:
         yield

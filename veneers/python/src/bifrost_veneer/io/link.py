@@ -7,6 +7,7 @@ then to the session.
 from __future__ import annotations
 
 import asyncio
+import select
 import ssl
 from collections.abc import Callable
 from typing import Any, cast
@@ -75,6 +76,17 @@ class Link(Arrivals, asyncio.Protocol):
         super().__init__()
         self._transport: asyncio.Transport | None = None
         self._codec: Codec | None = None
+
+    @property
+    def is_quiet(self) -> bool:
+        """True if no bytes and no end of the connection wait to be read."""
+        transport = self._transport
+        sock = None if transport is None else transport.get_extra_info("socket")
+        if sock is None or sock.fileno() < 0:
+            return True
+        poll = select.poll()
+        poll.register(sock, select.POLLIN)
+        return not poll.poll(0)
 
     # Called by asyncio.
 

@@ -6,6 +6,8 @@ import hashlib
 import hmac
 import os
 import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from .address import Address
@@ -26,7 +28,7 @@ class TlsOptions:
 
 
 def make_context(address: Address, options: TlsOptions) -> ssl.SSLContext:
-    """Returns the context for an address. Raises OSError or ValueError."""
+    """Returns the context for an address. Raises ValueError."""
     if address.pin is not None and options.authorities is not None:
         raise ValueError(
             "an address with a pin trusts this key alone: give no authorities, or no pin"
@@ -41,12 +43,25 @@ def make_context(address: Address, options: TlsOptions) -> ssl.SSLContext:
     else:
         authorities = options.authorities or os.environ.get(AUTHORITIES)
         if authorities:
-            context.load_verify_locations(authorities)
+            with _read(authorities):
+                context.load_verify_locations(authorities)
         else:
             context.load_default_certs(ssl.Purpose.SERVER_AUTH)
     if options.certificate is not None:
-        context.load_cert_chain(options.certificate, options.key)
+        with _read(options.certificate):
+            context.load_cert_chain(options.certificate, options.key)
     return context
+
+
+@contextmanager
+def _read(file: str | os.PathLike[str]) -> Iterator[None]:
+    """Turns the failure to read certificates into one of the settings: no server is to blame."""
+    try:
+        yield
+    except OSError as error:
+        raise ValueError(
+            f"the certificates in `{os.fspath(file)}` cannot be used: {error}"
+        ) from error
 
 
 def check_peer(tls: ssl.SSLSocket | ssl.SSLObject, address: Address) -> None:

@@ -116,6 +116,22 @@ class Wire:
         while not recorder.handle_bytes(self._read(deadline)):
             pass
 
+    def look(self, recorder: Recorder) -> bool:
+        """Takes the bytes that have come, without waiting. True if the server has not ended the
+        session, as far as is known.
+        """
+        try:
+            while True:
+                came = self.connection.try_read()
+                if came is None:
+                    return True
+                recorder.handle_bytes(came)
+        except e.Told:
+            self.connection.close()
+        except (OSError, ValueError) as error:
+            self._close(recorder, e.ByConnection(error))
+        return False
+
     def _guarded(
         self,
         recorder: Recorder,

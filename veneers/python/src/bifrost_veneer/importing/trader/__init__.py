@@ -1,0 +1,1 @@
+"""The stubs of a trader, made from ``crates/trader/trader.theta``."""
