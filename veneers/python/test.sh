@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the wheel, installs it into an empty environment, and runs every check and test there.
-# BIFROST_BIN is the server; PYTHON the interpreter. All files go below the checkout's target/.
+# BIFROST_BIN is the server, beside which are the programs of examples/thumbnails; PYTHON the interpreter. All files go below the checkout's target/.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 root="$(cd ../.. && pwd)"
@@ -22,15 +22,24 @@ if [ ! -x "$BIFROST_BIN" ]; then
   echo "error: there is no $BIFROST_BIN: build it with \`cargo build -p bifrost-cli\`, or set BIFROST_BIN" >&2
   exit 1
 fi
-
-# The tools, installed again when their list changes.
-mkdir -p "$target"
-if ! cmp -s requirements.txt "$target/tools/installed.txt"; then
-  rm -rf "$target/tools"
-  step "$python" -m venv "$target/tools"
-  step "$target/tools/bin/python" -m pip install -q -r requirements.txt
-  cp requirements.txt "$target/tools/installed.txt"
+if [ ! -x "$(dirname "$BIFROST_BIN")/thumbnail-server" ]; then
+  echo "error: there is no thumbnail-server beside $BIFROST_BIN: build it with \`cargo build -p thumbnails\`" >&2
+  exit 1
 fi
+
+# Environments for the tools and for the libraries, installed again when their lists change.
+mkdir -p "$target"
+install() {
+  local list="$1" place="$2"
+  if ! cmp -s "$list" "$place/installed.txt"; then
+    rm -rf "$place"
+    step "$python" -m venv "$place"
+    step "$place/bin/python" -m pip install -q --require-hashes -r "$list"
+    cp "$list" "$place/installed.txt"
+  fi
+}
+install requirements.txt "$target/tools"
+install requirements-libraries.txt "$target/libraries"
 tools="$target/tools/bin"
 
 # The wheel, in an environment that has nothing else but what runs tests.
@@ -40,8 +49,11 @@ step "$python" -m venv --without-pip "$target/empty"
 step "$tools/python" -m pip --python "$target/empty/bin/python" install -q --no-deps "$target"/dist/*.whl
 empty="$target/empty/bin/python"
 step "$empty" tests/readme.py
-grep -E '^(pytest|pluggy|iniconfig|packaging|Pygments)==' requirements.txt > "$target/pytest.txt"
-step "$tools/python" -m pip --python "$empty" install -q --no-deps -r "$target/pytest.txt"
+# The blocks of what runs tests: a package with its hashes.
+awk '/^[a-z]/ { wanted = /^(pytest|pluggy|iniconfig|packaging|pygments)==/ } wanted' requirements.txt > "$target/pytest.txt"
+step "$tools/python" -m pip --python "$empty" install -q --no-deps --require-hashes -r "$target/pytest.txt"
+libraries="$target/libraries/bin/python"
+step "$tools/python" -m pip --python "$libraries" install -q --no-deps --force-reinstall "$target"/dist/*.whl
 
 examples=(../../examples/*/python)
 step "$tools/ruff" format --config pyproject.toml --check src tests samples bench "${examples[@]}"
@@ -56,6 +68,7 @@ for sample in samples/* "${examples[@]}"; do
 done
 step "$tools/pyright" --pythonpath "$empty" src tests/conformance samples
 step env BIFROST_NATIVE=0 "$empty" -m pytest -p no:cacheprovider
+step env BIFROST_NATIVE=0 "$libraries" -m pytest -p no:cacheprovider -o addopts=-q tests/libraries
 
 # The native library: its wheel, in an environment with nothing else but the package and what runs tests.
 native=../../crates/pynative
@@ -73,5 +86,5 @@ step "$python" -m venv --without-pip "$target/native"
 with_native="$target/native/bin/python"
 step "$tools/python" -m pip --python "$with_native" install -q --no-deps "$target"/dist/*.whl "$target"/native-dist/*.whl
 step env BIFROST_NATIVE=1 "$with_native" tests/readme.py
-step "$tools/python" -m pip --python "$with_native" install -q --no-deps -r "$target/pytest.txt"
+step "$tools/python" -m pip --python "$with_native" install -q --no-deps --require-hashes -r "$target/pytest.txt"
 step env BIFROST_NATIVE=1 "$with_native" -m pytest -p no:cacheprovider

@@ -386,6 +386,7 @@ fn what_the_text_form_has_no_words_for_is_a_comment() {
     let mut bytes = Vec::new();
     encode::call(&mut bytes, MethodNumber(4_000), Ref(5), &[]);
     encode::call_routine(&mut bytes, RoutineNumber(900), &[Arg::Ref(Ref::NONE)]);
+    encode::send(&mut bytes, MethodNumber(4_000), Ref(5), &[]);
     encode::get(&mut bytes, Ref::earlier(ids::Earlier { back: 1, position: 3 }));
     encode::free(&mut bytes, &[Ref(3), Ref(7)], 0);
     encode::flush(&mut bytes, [1, 2, 4], false);
@@ -396,7 +397,8 @@ fn what_the_text_form_has_no_words_for_is_a_comment() {
         lines,
         "@1 := h5.? # method 4000 is none
 @2 := ? # routine 900 is none
-@3 := get @3^1
+# send of method 4000, which is none
+@4 := get @3^1
 # gives back h3, h7
 flush # wants @1 to @2, @4
 @1 := commit

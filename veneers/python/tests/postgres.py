@@ -70,7 +70,16 @@ class Cluster:
 
     def _sql(self, text: str) -> bool:
         where = ["-h", str(self._folder), "-U", "bifrost", "-d", "postgres"]
-        psql = [self._programs / "psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", *where, "-c", text]
+        psql = [
+            str(self._programs / "psql"),
+            "-X",
+            "-q",
+            "-v",
+            "ON_ERROR_STOP=1",
+            *where,
+            "-c",
+            text,
+        ]
         return subprocess.run(psql, capture_output=True, check=False).returncode == 0
 
     def fresh(self) -> str:

@@ -11,6 +11,9 @@ from types import TracebackType
 
 ROOT = Path(__file__).resolve().parents[3]
 BIFROST = os.environ.get("BIFROST_BIN", str(ROOT / "target" / "debug" / "bifrost"))
+#: The program and the client of `examples/thumbnails`, which `cargo build -p thumbnails` makes.
+THUMBNAIL_SERVER = str(Path(BIFROST).with_name("thumbnail-server"))
+THUMBNAIL = str(Path(BIFROST).with_name("thumbnail"))
 CONFORMANCE = ROOT / "cases" / "programs" / "conformance.theta"
 EXAMPLES = ROOT / "examples"
 
@@ -25,13 +28,13 @@ def bifrost_environment(folder: str) -> dict[str, str]:
 class Server:
     """A server that is ready, at ``unix:///FOLDER/socket`` and wherever the arguments say."""
 
-    def __init__(self, program: Path, *arguments: str) -> None:
+    def __init__(self, program: Path, *arguments: str, server: str = BIFROST) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="bifrost-python-")
         self.folder = Path(self._folder.name)
         listen = ["--listen", f"unix://{self.folder}/socket"]
         rest = [argument.replace("FOLDER", str(self.folder)) for argument in arguments]
         self.process = subprocess.Popen(
-            [BIFROST, "serve", *listen, *rest, str(program)],
+            [server, "serve", *listen, *rest, str(program)],
             cwd=self.folder,
             env=bifrost_environment(str(self.folder)),
             stdin=subprocess.DEVNULL,

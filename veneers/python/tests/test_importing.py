@@ -187,7 +187,7 @@ def test_traders_are_asked_one_after_the_other_in_random_order() -> None:
     orders = set()
     for seed in range(40):
         importer = Importer(Timing(), 3, "", ("tcp",), 0.0, seed)
-        now, order = 0.0, []
+        now, order = 0.0, list[tuple[int, float]]()
         while len(order) < 3:
             action = importer.poll(now)
             if isinstance(action, Ask):

@@ -62,10 +62,10 @@ def test_a_run_is_explained() -> None:
     assert done.stdout == (SAMPLES / "lists" / "expected.txt").read_text()
     lines = done.stderr.splitlines()
     assert lines[:3] == [
-        '> $1 := lookup "squares": IntList',
-        "> $2 := $1.next()",
-        "> $3 := $2.next()",
+        "> @1 := lookup squares: IntList",
+        "> @2 := @1.next()",
+        "> @3 := @2.next()",
     ]
     assert "> while" in lines
-    assert any(line.startswith(">   $") and ".put(" in line for line in lines)
+    assert any(line.startswith(">   @") and ".put(" in line for line in lines)
     assert any(":= nth(" in line for line in lines)

@@ -80,7 +80,7 @@ class Blocking:
 
     def visit(self, user: str, **how: Any) -> int:
         """A visit, by a named batch."""
-        visits = self._service.run_transaction(visit(user), **how)
+        visits: bf.Int = self._service.run_transaction(visit(user), **how)
         return visits.claim()
 
     def close(self) -> None:
@@ -149,7 +149,8 @@ class Awaited:
         """A visit, by a named batch."""
 
         async def work() -> int:
-            return await (await self._service.run_transaction(visit(user), **how))
+            visits: bf.Int = await self._service.run_transaction(visit(user), **how)
+            return await visits
 
         found: int = self._do(work())
         return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from conformance.bifrost_stubs import (
     Nothing,
     Numbers,
     PointValue,
+    Probe,
     Rejected,
     ShapeCircle,
     ShapeDot,
@@ -20,6 +22,7 @@ from conformance.bifrost_stubs import (
     connect,
 )
 from conftest import Client
+from servers import CONFORMANCE, Server
 from test_conformance import misuse
 
 import bifrost_veneer as bf
@@ -296,3 +299,21 @@ def test_python_coercions_say_what_to_write(client: Client) -> None:
     assert "not yet claimed" in repr(promise)
     assert promise.claim() == 1
     assert repr(promise) == "<Int 1>"
+
+
+@pytest.mark.parametrize(
+    ("package", "method", "extra"),
+    [("pandas", "to_pandas", "pandas"), ("pyarrow", "to_arrow", "arrow")],
+)
+def test_a_library_that_is_not_there_is_named(
+    package: str, method: str, extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with Server(CONFORMANCE) as server, connect(server.url) as s:
+        rows = s.collect(s.lookup("probe", Probe).numbers(3), lambda n: n)
+        text = f"`{method}` needs the package `{package}`: install `bifrost-veneer\\[{extra}\\]`"
+        with pytest.raises(ModuleNotFoundError, match=text) as caught:
+            getattr(rows, method)()
+        assert caught.value.name == package
+        # Nothing is lost with it.
+        assert rows.claim() == [1, 2, 3]

@@ -56,9 +56,9 @@ class Trader:
         """The address of its socket."""
         return self.urls[0]
 
-    def url(self, query: str = "") -> str:
-        """The URL of databases at it."""
-        return f"trader+{self.address}?service=DataBase&{query}".rstrip("&")
+    def url(self, query: str = "", service: str = "DataBase") -> str:
+        """The URL of databases at it, or of another service."""
+        return f"trader+{self.address}?service={service}&{query}".rstrip("&")
 
     def __enter__(self) -> Trader:
         return self
@@ -98,9 +98,9 @@ class Exporter:
         """Ends an offer."""
         lease.withdraw().claim()
 
-    def count(self, query: str = "") -> int:
+    def count(self, query: str = "", service: str = "DataBase") -> int:
         """The number of offers for clients of this machine."""
-        found = self._trader.find("DataBase", "", query, 0, host()).get().claim()
+        found = self._trader.find(service, "", query, 0, host()).get().claim()
         return len(found.offers)
 
     def __enter__(self) -> Exporter:

@@ -147,12 +147,16 @@ impl<'n> Explainer<'n> {
                     self.results(1, format!("{}.? # method {} is none", self.reference(receiver), method.0))
                 }
             },
-            Command::Send { method, receiver, args } => match self.numbering.method(method) {
-                Some((_, method)) => {
-                    format!("send {}", self.call(Some(receiver), &method.name, Some(&method.heading), args))
+            Command::Send { method, receiver, args } => {
+                // Its one result is nil.
+                self.futures += 1;
+                match self.numbering.method(method) {
+                    Some((_, method)) => {
+                        format!("send {}", self.call(Some(receiver), &method.name, Some(&method.heading), args))
+                    }
+                    None => format!("# send of method {}, which is none", method.0),
                 }
-                None => format!("# send of method {}, which is none", method.0),
-            },
+            }
             Command::CallRoutine { routine, args } => match self.numbering.routine(routine) {
                 Some(routine) => {
                     let call = self.call(None, &routine.name, Some(&routine.heading), args);

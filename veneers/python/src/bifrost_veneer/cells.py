@@ -8,6 +8,9 @@ from . import kinds as k
 from .values import Bool, Nothing, Promise, Stub, place_of
 
 if TYPE_CHECKING:
+    import pandas
+    import pyarrow
+
     from .recorder.crossing import Recorder
 
 P = TypeVar("P", bound=Stub[Any])
@@ -55,6 +58,27 @@ class Rows(Promise[list[V]]):
             raise TypeError(f"a row of this table has {len(self._columns)} cells, not {len(cells)}")
         operands = [kind.operand(cell) for kind, cell in zip(self._columns, cells, strict=True)]
         self._core.owner.emit(self, operands, place_of(1))
+
+    def to_pandas(self, *names: str) -> pandas.DataFrame:
+        """Claims the table, and returns it as a data frame of pandas, whose columns have these
+        names: ``rows.to_pandas("name", "visits")``. Without names they are ``"0"``, ``"1"``.
+        """
+        from .frames import make_frame
+
+        return make_frame(self._rows(place_of(1)), self._columns, names)
+
+    def to_arrow(self, *names: str) -> pyarrow.Table:
+        """As :meth:`to_pandas`, as a table of Arrow. Columns of objects have no type there."""
+        from .frames import make_table
+
+        return make_table(self._rows(place_of(1)), self._columns, names)
+
+    def _rows(self, place: object) -> list[V]:
+        owner = self._core.owner
+        if not self.is_known:
+            owner.know(self, "claim", place)
+        rows: list[V] = owner.take(self, self._kind)
+        return rows
 
     @property
     def _kind(self) -> k.Kind:  # type: ignore[override]

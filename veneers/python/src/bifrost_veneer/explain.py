@@ -6,9 +6,10 @@ program and shows each batch before it crosses.
 
 from __future__ import annotations
 
-import json
+import re
 import runpy
 import sys
+import unicodedata
 from collections.abc import Callable
 from typing import Any
 
@@ -19,18 +20,45 @@ from .recorder.numbers import Interface, Numbers
 
 _INDENT = "  "
 _OPENS = ("while", "if", "foreach", "except", "procedure")
-_MIDDLES = ("do", "then", "else", "when", "others")
+_FIELDS = ("struct", "record")
+_CHOICES = ("oneof", "maybe")
+_WORD = re.compile(r"[A-Za-z][A-Za-z0-9_]*", re.ASCII)
+_ESCAPES = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\\": "\\\\"}
+
+
+def _quoted(text: str, quote: str) -> str:
+    """Returns a text in quotes. Control characters could change the state of a terminal."""
+    parts = []
+    for c in text:
+        if c == quote:
+            parts.append(f"\\{c}")
+        elif c in _ESCAPES:
+            parts.append(_ESCAPES[c])
+        elif unicodedata.category(c) == "Cc":
+            parts.append(f"\\u{{{ord(c):x}}}")
+        else:
+            parts.append(c)
+    return quote + "".join(parts) + quote
 
 
 class Printer:
-    """Prints commands as lines of the text form. Results have names by their positions: ``$3``."""
+    """Prints commands as lines of the text form, one for each command.
 
-    def __init__(self, numbers: Numbers, position: int = 0, procedure: int = 0) -> None:
+    A result is named by its place in its batch, as in ``@2 := @1.fetch("eve")``, and variables of
+    structures as ``$x5``. What the text form has no words for is in comments: handles given back,
+    futures that are wanted. ``@3^1`` is the third result of the batch before.
+    """
+
+    def __init__(
+        self, numbers: Numbers, position: int = 0, procedures: dict[int, str] | None = None
+    ) -> None:
         self._interface: Interface = numbers.stubs.interface()
-        self._numbers = numbers
         #: The positions that are taken.
         self.position = position
-        self._procedure = procedure
+        #: The names of the session's procedures, by number.
+        self._procedures = dict(procedures or {})
+        #: The results that are variables of structures.
+        self._variables: dict[int, str] = {}
         self._depth = 0
         self._types = self._reversed(len(self._interface.types), numbers.type)
         self._methods = self._reversed(len(self._interface.owners), numbers.method)
@@ -49,21 +77,42 @@ class Printer:
     def _type(self, number: int | None) -> str:
         return "?" if number is None else self._interface.type_name(self._types.get(number, -1))
 
-    def _take(self, count: int) -> str:
-        """Takes the next positions; returns their names."""
+    def _type_of(self, number: int | None) -> dict[str, Any] | None:
+        own = None if number is None else self._types.get(number)
+        return None if own is None else self._interface.types[own]
+
+    def _variable(self) -> str:
+        """Names the next result as a variable."""
+        self.position += 1
+        name = f"$x{self.position}"
+        self._variables[self.position] = name
+        return name
+
+    def _results(self, count: int, text: str) -> str:
+        """Returns a line that makes so many results, or the head of a loop over them."""
+        if self._in_foreach:
+            self._in_foreach = False
+            variables = ", ".join(self._variable() for _ in range(count))
+            return f"foreach {variables} in {text} do"
         first = self.position + 1
         self.position += count
-        return ", ".join(f"${n}" for n in range(first, first + count))
+        return ", ".join(f"@{n}" for n in range(first, first + count)) + f" := {text}"
+
+    # Values.
 
     def _reference(self, number: int) -> str:
         if number > 0:
             return f"h{number}"
         if number == 0:
-            return "a failed result"
+            # It stands for a stub whose call was refused or has failed.
+            return "@0"
         back, position = -number >> 32, -number & 0xFFFF_FFFF
-        return f"${position}" if back == 0 else f"${position} of {back} batches before"
+        if back:
+            return f"@{position}^{back}"
+        return self._variables.get(position, f"@{position}")
 
-    def _value(self, value: dict[str, Any]) -> str:
+    def _value(self, value: dict[str, Any], place: dict[str, Any] | None = None) -> str:
+        """Returns a value or reference, for a place of a type."""
         ((kind, payload),) = value.items()
         match kind:
             case "ref":
@@ -73,132 +122,164 @@ class Printer:
             case "bool":
                 return "true" if payload else "false"
             case "string":
-                return json.dumps(payload, ensure_ascii=False)
+                return _quoted(payload, '"')
             case "char":
-                return f"'{payload}'"
+                return _quoted(payload, "'")
             case "bytes":
                 return f'x"{payload}"'
             case "compound":
-                return "{" + ", ".join(self._value(item) for item in payload["items"]) + "}"
+                return self._compound(payload, place)
         return str(payload)
 
-    def _values(self, values: list[dict[str, Any]]) -> str:
-        return "(" + ", ".join(self._value(value) for value in values) + ")"
+    def _compound(self, payload: dict[str, Any], place: dict[str, Any] | None) -> str:
+        """Returns a compound of its own type, or else of that of its place."""
+        ty = self._type_of(payload["type"]) or place or {}
+        fields, items = ty.get("fields", ()), payload["items"]
 
-    def _call(self, name: str, parts: dict[str, Any]) -> tuple[str, int]:
-        """Returns a call, and the number of its results."""
-        arguments = self._values(parts["args"])
+        def labelled(at: int, item: dict[str, Any]) -> str:
+            if not 0 <= at < len(fields):
+                return self._value(item)
+            inner = self._interface.types[fields[at]["type"]]
+            return f"{fields[at]['name']}: {self._value(item, inner)}"
+
+        kind = ty.get("kind")
+        if kind in _CHOICES and len(items) == 2 and "int" in items[0]:
+            shown = [labelled(int(items[0]["int"]), items[1])]
+        elif kind in _FIELDS:
+            shown = [labelled(at, item) for at, item in enumerate(items)]
+        else:
+            element = self._interface.types[ty["element"]] if "element" in ty else None
+            shown = [self._value(item, element) for item in items]
+        return "{" + ", ".join(shown) + "}"
+
+    def _values(self, values: list[dict[str, Any]], heading: dict[str, Any] | None = None) -> str:
+        params = [] if heading is None else heading.get("params", [])
+        places = [self._interface.types[param["type"]] for param in params]
+        places += [None] * (len(values) - len(places))
+        shown = [self._value(value, place) for value, place in zip(values, places, strict=False)]
+        return "(" + ", ".join(shown) + ")"
+
+    # Commands.
+
+    def _call(self, name: str, parts: dict[str, Any]) -> str:
         if name == "call_procedure":
-            return f"procedure {parts['procedure']}{arguments}", 1
+            called = self._procedures.get(parts["procedure"], "?")
+            return self._results(1, called + self._values(parts["args"]))
         if name == "call_routine":
             number = self._routines.get(parts["routine"])
-            heading = None if number is None else self._interface.routines[number]
-            return f"{heading['name'] if heading else '?'}{arguments}", self._count(heading)
+            if number is None:
+                return self._results(1, f"? # routine {parts['routine']} is none")
+            heading = self._interface.routines[number]
+            call = heading["name"] + self._values(parts["args"], heading)
+            return self._results(self._count(heading), call)
         number = self._methods.get(parts["method"])
-        heading = None if number is None else self._interface.method(number)
+        method = None if number is None else self._interface.method(number)
         receiver = self._reference(parts["receiver"])
-        return f"{receiver}.{heading['name'] if heading else '?'}{arguments}", self._count(heading)
+        if method is None:
+            return self._results(1, f"{receiver}.? # method {parts['method']} is none")
+        call = f"{receiver}.{method['name']}" + self._values(parts["args"], method)
+        if name == "send":
+            self.position += 1
+            return f"send {call}"
+        return self._results(self._count(method), call)
 
     @staticmethod
-    def _count(heading: dict[str, Any] | None) -> int:
-        if heading is None:
-            return 1
+    def _count(heading: dict[str, Any]) -> int:
         yields = heading.get("yields")
         return max(len(heading.get("results", ()) if yields is None else yields), 1)
 
     def line(self, command: Any) -> str | None:
         """Returns the line of a command; None for one that has no line of its own."""
-        if isinstance(command, str):
-            return self._plain(command)
-        ((name, parts),) = command.items()
+        name, parts = (command, None) if isinstance(command, str) else next(iter(command.items()))
+        if name == "foreach":
+            # Its call follows, and is the head of the loop.
+            self._in_foreach = True
+            return None
+        opens = int(self._in_foreach or name in (*_OPENS, "do", "then", "else", "when", "others"))
+        closes = name.startswith("end_") or name in ("do", "then", "else", "when", "others")
+        self._depth = max(self._depth - int(closes), 0)
         indent = _INDENT * self._depth
-        if name in ("call", "send", "call_routine", "call_procedure"):
-            call, count = self._call(name, parts)
-            if self._in_foreach:
-                self._in_foreach = False
-                indent = _INDENT * (self._depth - 1)
-                return f"{indent}foreach {self._take(count)} in {call} do"
-            if name == "send":
-                self._take(1)
-                return f"{indent}send {call}"
-            return f"{indent}{self._take(count)} := {call}"
-        if name in ("do", "then", "when", "others"):
-            indent = _INDENT * (self._depth - 1)
-        text = self._other(name, parts)
-        return None if text is None else indent + text
+        line = self._text(name, parts)
+        self._depth += opens
+        return None if line is None else indent + line
 
-    def _plain(self, command: str) -> str | None:
-        if command.startswith("end_"):
-            self._depth -= 1
-            return f"{_INDENT * self._depth}end"
-        indent = _INDENT * (self._depth - int(command == "else"))
-        if command in _OPENS:
-            self._depth += 1
-            if command == "foreach":
-                self._in_foreach = True
-                return None
-        if command in ("commit", "abort"):
-            return f"{indent}{self._take(1)} := {command}"
-        return indent + {"clear_history": "clear"}.get(command, command)
+    def _text(self, name: str, parts: Any) -> str | None:
+        if name in ("call", "send", "call_routine", "call_procedure"):
+            return self._call(name, parts)
+        if name.startswith("end_"):
+            return "end"
+        if name in ("commit", "abort"):
+            return self._results(1, name)
+        if parts is None and name != "return":
+            return {"clear_history": "clear"}.get(name, name)
+        return self._other(name, parts)
 
     def _typed(self, types: list[int]) -> str:
-        if not types:
-            return ""
-        first = self.position + 1
-        self._take(len(types))
-        return (
-            "(" + ", ".join(f"${first + i}: {self._type(ty)}" for i, ty in enumerate(types)) + ")"
-        )
+        return ", ".join(f"{self._variable()}: {self._type(ty)}" for ty in types)
 
-    def _other(self, name: str, p: Any) -> str | None:
+    def _other(self, name: str, p: Any) -> str:
         match name:
+            case "hello":
+                return f"hello {p['version']} name {_quoted(p['client'], chr(34))}"
             case "lookup":
-                text = f"lookup {json.dumps(p['name'], ensure_ascii=False)}"
+                # A name that is no word is quoted.
+                text = p["name"] if _WORD.fullmatch(p["name"]) else _quoted(p["name"], '"')
+                text = f"lookup {text}"
                 text += "" if p["expected"] is None else f": {self._type(p['expected'])}"
             case "constant":
-                text = self._value(p)
+                own = p.get("compound", {}).get("type")
+                text = ("" if own is None else f"value {self._type(own)} ") + self._value(p)
             case "cell":
                 text = f"cell {self._type(p['element'])}"
             case "rows":
                 text = "rows " + ", ".join(self._type(ty) for ty in p["columns"])
             case "emit":
-                self._take(1)
-                values = ", ".join(self._value(value) for value in p["values"])
-                return f"emit {self._reference(p['rows'])}, {values}"
+                self.position += 1
+                items = [self._reference(p["rows"]), *(self._value(v) for v in p["values"])]
+                return "emit " + ", ".join(items)
             case "as" | "is":
                 text = f"{self._reference(p['object'])} {name} {self._type(p['type'])}"
             case "get":
                 text = f"get {self._reference(p['object'])}"
             case "transaction":
                 text = f"transaction {p['tries'] or ''}".rstrip()
+                # The client's bits of the name are a secret.
+                text += "" if p["batch"] is None else f" # batch {p['batch']['number']}"
             case "wait":
                 text = f"wait {p['ms']}"
             case _:
                 return self._marker(name, p)
-        return f"{self._take(1)} := {text}"
+        return self._results(1, text)
 
-    def _marker(self, name: str, p: Any) -> str | None:
+    def _marker(self, name: str, p: Any) -> str:
         match name:
             case "free":
                 handles = p if isinstance(p, list) else p["handles"]
-                return "free " + ", ".join(f"h{handle}" for handle in handles)
+                return "# gives back " + ", ".join(f"h{handle}" for handle in handles)
             case "flush":
-                wanted = [n for first, count in p["wanted"] for n in range(first, first + count)]
-                self.position = 0
-                return "flush " + ", ".join(f"${n}" for n in wanted) if wanted else "flush"
+                self.position = self._depth = 0
+                self._variables.clear()
+                wanted = [
+                    f"@{first}" if count == 1 else f"@{first} to @{first + count - 1}"
+                    for first, count in p["wanted"]
+                ]
+                return "flush # wants " + ", ".join(wanted) if wanted else "flush"
             case "do" | "then":
                 return f"{name} {self._reference(p['test'])}"
             case "when":
-                return f"when {p['name']}{self._typed(p['values'])}"
+                typed = self._typed(p["values"])
+                return f"when {p['name']} ({typed})" if typed else f"when {p['name']}"
             case "others":
-                return f"others {self._take(1)}" if p["named"] else "others"
+                return f"others {self._variable()}" if p["named"] else "others"
             case "procedure":
+                if p["name"] not in self._procedures.values():
+                    self._procedures[max(self._procedures, default=-1) + 1] = p["name"]
+                typed = self._typed(p["params"])
                 result = "" if p["result"] is None else f" returns {self._type(p['result'])}"
-                self._depth += 1
-                return f"procedure {p['name']}{self._typed(p['params'])}{result}"
+                return f"procedure {p['name']}" + (f" ({typed})" if typed else "") + result
             case "return":
                 return "return" if p is None else f"return {self._value(p)}"
-        return name
+        return str(name)
 
 
 def explain_bytes(numbers: Numbers, data: bytes) -> str:
@@ -211,11 +292,12 @@ def explain_bytes(numbers: Numbers, data: bytes) -> str:
 def explain_words(core: Recorder) -> str:
     """Returns the recorded commands of a session that were not sent."""
     commands = decode_commands(core.recorded_bytes())
+    procedures = dict(enumerate(core.procedure_names))
     # Commands that were sent already have taken the first positions.
     counter = Printer(core.numbers)
     for command in commands:
         counter.line(command)
-    printer = Printer(core.numbers, core.positions - counter.position)
+    printer = Printer(core.numbers, core.positions - counter.position, procedures)
     lines = [printer.line(command) for command in commands]
     return "\n".join(line for line in lines if line is not None)
 

@@ -354,14 +354,15 @@ class MaybeKind(Contents):
         self.name = f"maybe of {some.name}"
 
     @property
-    def _is_nested(self) -> bool:
+    def is_nested(self) -> bool:
+        """True if what is there can be None itself."""
         inner = self.some.contents if isinstance(self.some, ObjectKind) else self.some
         return inner is NULL or isinstance(inner, MaybeKind)
 
     def operand(self, value: Any) -> Operand:
         if value is None:
             return ItemList([(t.TAG_INT, 0), (t.TAG_NIL, None)])
-        if self._is_nested and isinstance(value, Some):
+        if self.is_nested and isinstance(value, Some):
             value = value.value
         return ItemList([(t.TAG_INT, 1), self.some.operand(value)])
 
@@ -375,7 +376,7 @@ class MaybeKind(Contents):
                 return NULL.take(source, core)
             case 1:
                 some = self.some.take(source, core)
-                return Some(some) if self._is_nested else some
+                return Some(some) if self.is_nested else some
         raise Mismatch
 
 
