@@ -66,7 +66,7 @@ step env MYPYPATH=tests "$tools/mypy" --cache-dir "$target/mypy" --python-execut
 for sample in samples/* "${examples[@]}"; do
   step env MYPYPATH="$sample" "$tools/mypy" --cache-dir "$target/mypy" --python-executable "$empty" "$sample"/*.py
 done
-step "$tools/pyright" --pythonpath "$empty" src tests/conformance samples
+step "$tools/pyright" --pythonpath "$libraries" src tests/conformance samples
 step env BIFROST_NATIVE=0 "$empty" -m pytest -p no:cacheprovider
 step env BIFROST_NATIVE=0 "$libraries" -m pytest -p no:cacheprovider -o addopts=-q tests/libraries
 

@@ -44,7 +44,9 @@ class Procedure(Generic[P]):
 
     def __call__(self, *arguments: Any) -> P:
         """Records a call."""
-        place = place_of(1)
+        return self._call(arguments, place_of(1))
+
+    def _call(self, arguments: tuple[Any, ...], place: object) -> P:
         if len(arguments) != len(self._params):
             raise TypeError(
                 f"the procedure takes {len(self._params)} arguments, not {len(arguments)}"
