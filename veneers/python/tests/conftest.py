@@ -12,6 +12,15 @@ from servers import CONFORMANCE, Server
 import bifrost_veneer as bf
 from bifrost_veneer import native
 
+
+@pytest.fixture(scope="session", autouse=True)
+def caches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keeps the interfaces that are met out of the folder of whoever runs the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 #: Shared memory needs the native library.
 WAYS = ["unix", "tcp", "tls", "ws", "wss", *(["shm"] if native.module else [])]
 LISTEN = [

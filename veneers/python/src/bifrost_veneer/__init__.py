@@ -36,6 +36,7 @@ from .generated import ConnectOptions
 from .kinds import Some
 from .live import AsyncLiveBatch, LiveBatch
 from .native import VERSION
+from .pool import AsyncPool, Pool
 from .procedures import Procedure
 from .recorder.state import Counters
 from .recording import BatchName, Recording
@@ -89,6 +90,7 @@ __all__ = [
     "AnyArg",
     "AnyObject",
     "AsyncLiveBatch",
+    "AsyncPool",
     "AsyncService",
     "AsyncSession",
     "BadToken",
@@ -125,6 +127,7 @@ __all__ = [
     "Object",
     "Offer",
     "Plain",
+    "Pool",
     "Procedure",
     "Promise",
     "Ran",

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from . import _tables as t
 from . import kinds as k
+from .errors import BifrostError
 from .io.address import Address, parse_address
 from .io.connection import TimedOut
 from .io.link import Link, open_link
@@ -22,7 +23,7 @@ from .live import AsyncLiveBatch
 from .recorder import errors as e
 from .recorder.calls import Due
 from .recorder.crossing import Recorder
-from .recorder.greeting import Greeting
+from .recorder.greeting import Greeting, Known
 from .recorder.numbers import Stubs
 from .recorder.state import UNDER_WAY
 from .recording import BatchName, Recording
@@ -120,6 +121,32 @@ class AsyncSession(Recording):
                 break
             await asyncio.sleep(0)
         return not self.core.is_closed
+
+    async def _give_back(self) -> AsyncSession | None:
+        """As :meth:`Session._give_back`."""
+        core = self.core
+        try:
+            if not self._is_in_work():
+                self._end_work()
+                await self.flush()
+                if core.handles:
+                    # Of batches that were under way.
+                    core.end_work()
+                    await self.flush()
+        except BifrostError:
+            pass
+        except BaseException:
+            self._leave()
+            raise
+        if self._is_in_work() or core.handles:
+            self._leave()
+            return None
+        link, self._link = self._link, Link()
+        other = AsyncSession(core.succeed(), link, self._timeout)
+        self._look()
+        other.service = self.service
+        other._go_on_with(self)
+        return other
 
     def _write(self) -> None:
         while self.core.has_bytes:
@@ -375,12 +402,12 @@ class Connecting:
         stubs: Stubs | None,
         url: str,
         options: Options,
-        make_stubs: Callable[[bytes, bytes], Stubs] | None = None,
+        known: Known | None = None,
     ) -> None:
         self._stubs = stubs
         self._url = url
         self._options = options
-        self._make_stubs = make_stubs
+        self._known = known
         self._session: AsyncSession | None = None
 
     def __await__(self) -> Generator[Any, None, AsyncSession]:
@@ -410,14 +437,14 @@ class Connecting:
             return await connect_imported(self._stubs, self._url, self._options)
         with told(self._url):
             address = parse_address(self._url)
-        return await aopen_at(self._stubs, address, self._options, self._make_stubs)
+        return await aopen_at(self._stubs, address, self._options, self._known)
 
 
 async def aopen_at(
     stubs: Stubs | None,
     address: Address,
     options: Options,
-    make_stubs: Callable[[bytes, bytes], Stubs] | None = None,
+    known: Known | None = None,
 ) -> AsyncSession:
     """Opens a session with the server at an address. Raises :class:`ConnectError`."""
 
@@ -427,7 +454,7 @@ async def aopen_at(
             link = await open_shm(address, options.timeout)
         else:
             link = await open_link(address, options.tls)
-        greeting = Greeting(stubs, token, options.name, options.settings, make_stubs)
+        greeting = Greeting(stubs, token, options.name, options.settings, known)
         try:
             while True:
                 link.write(greeting.take_bytes())

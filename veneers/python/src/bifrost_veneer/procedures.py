@@ -42,6 +42,12 @@ class Procedure(Generic[P]):
         #: The reason why it was not sent: then another one has its number.
         self._refused: e.Failure | None = None
 
+    def moved(self, session: Recording) -> Procedure[P]:
+        """Returns the procedure in a session that goes on with this one."""
+        other = Procedure(session, self.number, self._params, self._result)
+        other._refused = self._refused
+        return other
+
     def __call__(self, *arguments: Any) -> P:
         """Records a call."""
         return self._call(arguments, place_of(1))

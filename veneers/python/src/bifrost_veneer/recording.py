@@ -112,6 +112,26 @@ class Recording:
         #: The structure that has just ended, which may go on with `else_` or a handler.
         self._ended: Ending | None = None
 
+    # Pools.
+
+    def _is_in_work(self) -> bool:
+        """True if something of the program is open: then the session cannot be lent again."""
+        core = self.core
+        return core.is_closed or bool(core.scopes) or core.shipping
+
+    def _end_work(self) -> None:
+        """Records the end of the program's work: the transaction is aborted, failures count as
+        told, and all stubs are given up.
+        """
+        self.abort()
+        self.clear_exceptions()
+        self.core.end_work()
+
+    def _go_on_with(self, other: Recording) -> None:
+        """Takes what the session keeps for all who work with it."""
+        remotes = other.__dict__.get("_remotes", {})
+        self.__dict__["_remotes"] = {one: made.moved(self) for one, made in remotes.items()}
+
     # What the stubs call.
 
     def _admit(self) -> e.Failure | None:

@@ -21,6 +21,7 @@ from . import kinds as k
 from .asession import Connecting
 from .errors import Signal
 from .generated import ConnectOptions, Sender, Stubs
+from .interfaces import Known
 from .recorder.numbers import NO_NUMBER, BadInterface, Interface
 from .session import Options, Session, open_session
 from .values import (
@@ -329,6 +330,10 @@ def make_stubs(text: bytes, digest: bytes) -> Stubs:
     return builder.stubs
 
 
+#: The interfaces that this process and others of the user have met.
+KNOWN = Known(make_stubs)
+
+
 class DynamicSession(Session):
     """A session whose stubs are made from the server's interface."""
 
@@ -371,9 +376,9 @@ def connect(url: str, **options: Unpack[ConnectOptions]) -> DynamicSession:
     """Opens a session with stubs that are made from the server's interface: ``s = connect(url)``,
     ``db = s.find("database")``, ``help(db.fetch)``.
     """
-    return open_session(DynamicSession, None, url, Options(**options), make_stubs)
+    return open_session(DynamicSession, None, url, Options(**options), KNOWN)
 
 
 def aconnect(url: str, **options: Unpack[ConnectOptions]) -> Connecting:
     """As :func:`connect`, with a session to be awaited."""
-    return Connecting(None, url, Options(**options), make_stubs)
+    return Connecting(None, url, Options(**options), KNOWN)

@@ -34,9 +34,9 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar
 
 from . import _tables as t
 from . import kinds as k
-from .errors import BadToken, ConnectError, make_exception
+from .errors import BadToken, BifrostError, ConnectError, make_exception
 from .io.address import Address, AddressError, parse_address
-from .io.connection import Connection, open_connection
+from .io.connection import Connection, NoConnection, open_connection
 from .io.tls import TlsOptions
 from .io.wire import Wire
 from .live import LiveBatch
@@ -45,7 +45,7 @@ from .recorder import errors as e
 from .recorder.calls import Due
 from .recorder.commands import parse_trace
 from .recorder.crossing import Recorder
-from .recorder.greeting import Greeting
+from .recorder.greeting import Greeting, Known
 from .recorder.numbers import Stubs
 from .recorder.state import UNDER_WAY, Settings
 from .recording import BatchName, Recording
@@ -147,6 +147,30 @@ class Session(Recording):
     def _is_open(self) -> bool:
         """True if the server has not ended the session, as far as is known without waiting."""
         return not self.core.is_closed and self._wire.look(self.core)
+
+    def _give_back(self) -> Session | None:
+        """Ends the program's work with the session. Returns the one that goes on with it; None if
+        there is none, and the session is ended.
+        """
+        core = self.core
+        try:
+            if not self._is_in_work():
+                self._end_work()
+                self._flush()
+                if core.handles:
+                    # Of batches that were under way.
+                    core.end_work()
+                    self._flush()
+        except (BifrostError, e.Told):
+            pass
+        if self._is_in_work() or core.handles:
+            self._leave()
+            return None
+        wire, self._wire = self._wire, Wire(NoConnection(), 0)
+        other = type(self)(core.succeed(), wire)
+        other.service = self.service
+        other._go_on_with(self)
+        return other
 
     def _do(self, due: Due) -> None:
         if due is Due.SEND:
@@ -364,10 +388,10 @@ def open_at(
     stubs: Stubs | None,
     address: Address,
     options: Options,
-    make_stubs: Callable[[bytes, bytes], Stubs] | None = None,
+    known: Known | None = None,
 ) -> S:
     """Opens a session with the server at an address. Raises :class:`ConnectError`."""
-    open_one = _Opening(cls, stubs, options, make_stubs)
+    open_one = _Opening(cls, stubs, options, known)
 
     def connected() -> Connection:
         return open_connection(address, options.tls, options.timeout)
@@ -388,14 +412,14 @@ def open_over(
     stubs: Stubs | None,
     connection: Connection,
     options: Options,
-    make_stubs: Callable[[bytes, bytes], Stubs] | None = None,
+    known: Known | None = None,
 ) -> S:
     """Opens a session over a connection that is there already. The token is shown at once, since
     there is no second connection to show it on when the server asks. Raises
     :class:`ConnectError`.
     """
     with told("the connection"):
-        return _Opening(cls, stubs, options, make_stubs).greet(connection, options.token)
+        return _Opening(cls, stubs, options, known).greet(connection, options.token)
 
 
 def open_session(
@@ -403,12 +427,12 @@ def open_session(
     stubs: Stubs | None,
     url: str,
     options: Options,
-    make_stubs: Callable[[bytes, bytes], Stubs] | None = None,
+    known: Known | None = None,
 ) -> S:
     """Opens a session with the server at a URL. Raises :class:`ConnectError`."""
     with told(url):
         address = parse_address(url)
-    return open_at(cls, stubs, address, options, make_stubs)
+    return open_at(cls, stubs, address, options, known)
 
 
 class _Opening(Generic[S]):
@@ -419,18 +443,18 @@ class _Opening(Generic[S]):
         cls: type[S],
         stubs: Stubs | None,
         options: Options,
-        make_stubs: Callable[[bytes, bytes], Stubs] | None,
+        known: Known | None,
     ) -> None:
         self._cls = cls
         self._stubs = stubs
         self._options = options
-        self._make_stubs = make_stubs
+        self._known = known
 
     def greet(self, connection: Connection, token: str) -> S:
         """Exchanges greetings. Raises :class:`GreetError`."""
         options = self._options
         wire = Wire(connection, options.timeout)
-        greeting = Greeting(self._stubs, token, options.name, options.settings, self._make_stubs)
+        greeting = Greeting(self._stubs, token, options.name, options.settings, self._known)
         try:
             return self._cls(wire.greet(greeting), wire)
         except BaseException:

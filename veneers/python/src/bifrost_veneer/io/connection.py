@@ -58,6 +58,29 @@ class Connection(Protocol):
         """Closes the connection."""
 
 
+class NoConnection:
+    """The connection of a session that has given its own away."""
+
+    def try_read(self) -> bytes | None:
+        """See :class:`Connection`."""
+        raise Ended
+
+    def try_write(self, data: memoryview) -> int:
+        """See :class:`Connection`."""
+        raise Ended
+
+    def wait(self, writable: bool, deadline: float) -> None:
+        """See :class:`Connection`."""
+        raise Ended
+
+    def read(self, deadline: float) -> bytes:
+        """See :class:`Connection`."""
+        raise Ended
+
+    def close(self) -> None:
+        """See :class:`Connection`."""
+
+
 def _timed_out() -> TimedOut:
     return TimedOut("the server did not answer in time")
 

@@ -44,6 +44,7 @@ from .errors import (
     Closed,
     Ended,
     Failure,
+    GivenBack,
     Misused,
     NotReached,
     Refused,
@@ -227,6 +228,33 @@ class Recorder(Structures):
         self.shipping = False
         self.batch.append(t.OP_BYE)
         return True
+
+    def end_work(self) -> None:
+        """Gives all stubs up: the results of the recorded batch, and the handles, which go back
+        with it.
+        """
+        failure = Ended(GivenBack())
+        for position, slot in enumerate(self.futures):
+            if slot is not None:
+                self.settle_failed(slot, failure)
+                self.futures[position] = None
+        for handle, held in self.handles.items():
+            held.holders = 0
+            self.frees.append(handle)
+
+    def succeed(self) -> Recorder:
+        """Ends this recorder, and returns the one that goes on with the session, in which nothing
+        is recorded and nothing under way. Procedures and counts stay.
+        """
+        other = Recorder(self.numbers, self.bounds, self.settings, self._replies)
+        other.procedures = self.procedures
+        other.procedures_by_name = self.procedures_by_name
+        other.procedure_names = self.procedure_names
+        other.crossings, other.calls, other.executed = self.crossings, self.calls, self.executed
+        other.batch_number, other.sent_bytes = self.batch_number, self.sent_bytes
+        other.transaction_ends = self.transaction_ends
+        self.close(GivenBack())
+        return other
 
     # Flushing.
 

@@ -236,6 +236,14 @@ class ByClient(Closed):
 
 
 @dataclass(frozen=True, slots=True)
+class GivenBack(Closed):
+    """The client has given it back to its pool; its connection goes on with other work."""
+
+    def __str__(self) -> str:
+        return "the session was given back to its pool: take values out of it, no stubs"
+
+
+@dataclass(frozen=True, slots=True)
 class ByConnection(Closed):
     """The bytes stopped: the caller's error."""
 

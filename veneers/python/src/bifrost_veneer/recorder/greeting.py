@@ -7,7 +7,7 @@ any --another reply, an error of the server--> nothing
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Protocol
 
 from .. import _tables as t
 from .. import native
@@ -19,10 +19,22 @@ from .state import Bounds, Settings
 from .wire import new_words, put_hello, to_bytes
 
 
+class Known(Protocol):
+    """The interfaces that a client knows beside its own."""
+
+    def find(self, digest: bytes) -> Stubs | None:
+        """Returns the stubs of a digest, if its interface is known."""
+        ...
+
+    def make(self, text: bytes, digest: bytes) -> Stubs:
+        """Makes the stubs of an interface that the server has described. Raises ValueError."""
+        ...
+
+
 class Greeting:
     """A session that is being opened. It becomes a :class:`Recorder`.
 
-    Without ``stubs`` the server's interface is always asked for; ``make_stubs`` makes them of it.
+    Without ``stubs`` those of ``known`` are taken: the interface is asked for if it is not known.
     """
 
     def __init__(
@@ -31,10 +43,10 @@ class Greeting:
         token: str,
         client: str,
         settings: Settings,
-        make_stubs: Callable[[bytes, bytes], Stubs] | None = None,
+        known: Known | None = None,
     ) -> None:
         self._stubs = stubs
-        self._make_stubs = make_stubs
+        self._known = known
         self._settings = settings
         self._bounds = Bounds()
         self._digest = b""
@@ -95,6 +107,10 @@ class Greeting:
             self._bounds.set(number, value)
         if self._stubs is not None and welcome.digest == self._stubs.digest:
             return self._recorder(Numbers(self._stubs))
+        if self._stubs is None and self._known is not None:
+            stubs = self._known.find(welcome.digest)
+            if stubs is not None:
+                return self._recorder(Numbers(stubs))
         self._digest = welcome.digest
         words = new_words()
         words.append(t.OP_DESCRIBE)
@@ -104,8 +120,8 @@ class Greeting:
 
     def _interface(self, text: bytes) -> Recorder:
         try:
-            if self._stubs is None and self._make_stubs is not None:
-                return self._recorder(Numbers(self._make_stubs(text, self._digest)))
+            if self._stubs is None and self._known is not None:
+                return self._recorder(Numbers(self._known.make(text, self._digest)))
             if self._stubs is None:
                 raise GreetError("the session has no stubs")
             return self._recorder(Numbers(self._stubs, Interface(text)))

@@ -428,6 +428,7 @@ class State:
         self.batch_number = 1
         self.bounds = bounds
         self.numbers = numbers
+        self.settings = settings
         self.counts = settings.counts
         # Batched procedures.
         self.procedures = 0
