@@ -150,7 +150,8 @@ def test_an_interface_is_asked_for_once(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
         async def main() -> None:
             async with bf.aconnect(server.url) as s:
-                assert await s.lookup("probe", s.core.numbers.stubs.names.Probe).same_int(3) == 3
+                stubs: Any = s.core.numbers.stubs
+                assert await s.lookup("probe", stubs.names.Probe).same_int(3) == 3
 
         asyncio.run(main())
         assert len(asked) == 1
