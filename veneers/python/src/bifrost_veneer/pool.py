@@ -22,7 +22,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from types import TracebackType
-from typing import Any, Final, Generic, Self, TypeVar
+from typing import Any, Final, Generic, Self, TypeVar, cast
 
 from .asession import AsyncSession, Connecting
 from .errors import ConnectError
@@ -112,12 +112,12 @@ class Pool(Generic[S]):
 
     def _give_back(self, session: S) -> None:
         try:
-            other: Any = session._give_back()
+            other = cast("S | None", session._give_back())
             with self._freed:
-                is_kept = other is not None and not self._is_closed
-                if is_kept:
+                if other is not None and not self._is_closed:
                     self._idle.append(other)
-            if other is not None and not is_kept:
+                    other = None
+            if other is not None:
                 other._leave()
         finally:
             self._leave()
