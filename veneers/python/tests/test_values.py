@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from typing import Any
 
 import pytest
@@ -26,7 +27,7 @@ from servers import CONFORMANCE, Server
 from test_conformance import misuse
 
 import bifrost_veneer as bf
-from bifrost_veneer import Int, Str
+from bifrost_veneer import Int, Str, values
 
 
 def test_sequences_are_lists(client: Client) -> None:
@@ -299,6 +300,50 @@ def test_python_coercions_say_what_to_write(client: Client) -> None:
     assert "not yet claimed" in repr(promise)
     assert promise.claim() == 1
     assert repr(promise) == "<Int 1>"
+
+
+def test_ints_have_64_bits(client: Client) -> None:
+    s, p, v = client.s, client.p, client.v
+    s.flush()
+    before = s.explain()
+    for value in (1 << 63, -(1 << 63) - 1, 1 << 200):
+        text = f"{value} does not fit into an int of 64 bits"
+        for use in (
+            lambda value=value: p.same_int(value),
+            lambda value=value: p.divide(value, 1),
+            lambda value=value: p.divide(1, value),
+            lambda value=value: p.same_int(1) + value,
+            lambda value=value: v.distance(("ab", (1, value), (1, 2))),
+            lambda value=value: s.collect(p.numbers(value), lambda n: n),
+            lambda value=value: s.cell(value),
+        ):
+            with pytest.raises(OverflowError, match=text):
+                use()
+        with pytest.raises(OverflowError, match="does not fit into an int of 64 bits"):
+            v.total([1, value])
+    for value in ((1 << 63) - 1, -(1 << 63)):
+        assert p.same_int(value).claim() == value
+    assert before == ""
+    assert s.exceptions() == []
+
+
+def test_threads_make_the_words_of_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    lists = ("_HEADS", "_REF_HEADS", "_INT_HEADS", "_STRING_HEADS")
+    for name in lists:
+        monkeypatch.setattr(values, name, [])
+    threads = [
+        threading.Thread(target=values._add_heads, args=(number * 37 % 3000,))
+        for number in range(200)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for name in lists:
+        heads = getattr(values, name)
+        assert len(heads) == max(number * 37 % 3000 for number in range(200)) + 1
+        assert [head >> 32 for head in heads] == list(range(len(heads)))
+        assert len({head & 0xFFFF_FFFF for head in heads}) == 1
 
 
 @pytest.mark.parametrize(

@@ -35,11 +35,21 @@ from .values import AnyObject, Directory, Stub, place_of
 
 arg_null = NULL.operand
 arg_bool = BOOL.operand
-arg_int = INT.operand
 arg_real = REAL.operand
 arg_char = CHAR.operand
-arg_str = STR.operand
 arg_bytes = BYTES.operand
+
+
+def arg_int(value: Any) -> Operand:
+    """Returns an int, or what stands for one, as an operand."""
+    # Its size is compared when it is recorded.
+    return value if type(value) is int else INT.operand(value)
+
+
+def arg_str(value: Any) -> Operand:
+    """Returns a text, or what stands for one, as an operand."""
+    return value if type(value) is str else STR.operand(value)
+
 
 ANY: Kind = AnyObject._kind
 DIRECTORY: Kind = Directory._kind

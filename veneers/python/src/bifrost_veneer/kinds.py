@@ -126,7 +126,7 @@ class _Bool(Basic):
 class _Int(Basic):
     def operand(self, value: Any) -> Operand:
         if type(value) is int and INT_MIN <= value <= INT_MAX:
-            return (t.TAG_INT, value)
+            return value
         return super().operand(value)
 
     def check(self, value: Any) -> object:
@@ -162,7 +162,7 @@ class _Str(Basic):
     def operand(self, value: Any) -> Operand:
         if type(value) is str:
             # What cannot be encoded is found when it is recorded.
-            return (t.TAG_STRING, value)
+            return value
         return super().operand(value)
 
     def check(self, value: Any) -> object:

@@ -11,13 +11,14 @@ instead.
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NoReturn, TypeVar, cast
 
 from . import _tables as t
 from . import kinds as k
 from . import native
-from .recorder.calls import Operand
+from .recorder.calls import Operand, as_value
 from .recorder.errors import Failure
 from .recorder.numbers import NO_NUMBER, Stubs
 from .recorder.state import FAILED, UNDER_WAY, Slot
@@ -41,48 +42,19 @@ T = TypeVar("T")
 
 _frame = sys._getframe
 _CALL: Final = t.OP_CALL
-_ONE: Final = 1 << 8
-_INT: Final = t.TAG_INT
-_CALL_INT: Final = t.OP_CALL | 1 << 8 | t.TAG_INT << 16
-_STRING: Final = t.TAG_STRING
-_STRING_TAG: Final = t.TAG_STRING << 16
-_SMALL: Final = 1 << 31
-_IS_LITTLE: Final = sys.byteorder == "little"
-#: Longer texts are compared with the server's limit first.
-_TEXT_BYTES_MAX: Final = 256
+_ONE: Final = t.OP_CALL | 1 << 8
+#: The first words of calls by the numbers of their methods: without argument, and with one of a tag.
+_HEADS: Final[list[int]] = []
+_REF_HEADS: Final[list[int]] = []
+_INT_HEADS: Final[list[int]] = []
+_STRING_HEADS: Final[list[int]] = []
+#: The most methods that have such words.
+_HEADS_MAX: Final = 1 << 16
+_HEADS_LOCK: Final = threading.Lock()
+#: Longer texts are compared with the server's limit first; words of texts are little-endian.
+_TEXT_BYTES_MAX: Final = 256 if sys.byteorder == "little" else -1
 #: Zeros up to a whole word, by the bytes in the last one.
 _ZEROS: Final = [b"", *(b"\0" * (8 - count) for count in range(1, 8))]
-_new: Any = Slot.__new__
-
-
-def _record_one(
-    core: Any, batch: Any, head: int, reference: int, operands: tuple[Any, ...]
-) -> bool:
-    """Records a call with one argument of a usual kind; False if it is another one."""
-    if len(operands) != 1:
-        return False
-    operand = operands[0]
-    # Several appends cost less than one `extend` with a tuple.
-    append = batch.append
-    if type(operand) is tuple:
-        tag, payload = operand
-        if tag == _STRING and _IS_LITTLE:
-            data = payload.encode()
-            length = len(data)
-            if length > _TEXT_BYTES_MAX:
-                return False
-            append(head | _ONE | _STRING_TAG)
-            append(reference)
-            append(length)
-            batch.frombytes(data + _ZEROS[length & 7])
-            return True
-        return False
-    if isinstance(operand, Slot) and operand._core is core and operand._ref:
-        append(head | _ONE)
-        append(reference)
-        append(operand._ref)
-        return True
-    return False
 
 
 def place_of(depth: int) -> tuple[Any, int]:
@@ -93,6 +65,34 @@ def place_of(depth: int) -> tuple[Any, int]:
 
 def _refuse(what: str) -> NoReturn:
     raise TypeError(what)
+
+
+def _add_heads(method: int) -> None:
+    """Makes the first words of calls up to a method."""
+    tagged = ((_REF_HEADS, t.TAG_REF), (_INT_HEADS, t.TAG_INT), (_STRING_HEADS, t.TAG_STRING))
+    with _HEADS_LOCK:
+        for number in range(len(_HEADS), method + 1):
+            for heads, tag in tagged:
+                heads.append(number << 32 | _ONE | tag << 16)
+            _HEADS.append(number << 32 | _CALL)
+
+
+def _call_slowly(
+    stub: Stub[Any],
+    method: int,
+    result: type[Stub[Any]],
+    operand: Operand | None,
+    more: tuple[Operand, ...],
+    frame: Any,
+) -> Stub[Any]:
+    """Records a call for which something comes first, or whose receiver is a value."""
+    if len(_HEADS) <= method < _HEADS_MAX:
+        _add_heads(method)
+    operands = () if operand is None else (operand, *more)
+    made: Stub[Any] = stub._core.owner.call(
+        stub, method, result, operands, (frame.f_code, frame.f_lasti)
+    )
+    return made
 
 
 class Stub(Slot, Generic[V_co]):
@@ -178,8 +178,12 @@ class Stub(Slot, Generic[V_co]):
 
     # Calls. The caller of each is a method of a stub, whose caller is the program.
 
-    def _call(self, method: int, result: type[P], *operands: Operand) -> P:
-        """Records a call with one result."""
+    def _call(
+        self, method: int, result: type[P], operand: Operand | None = None, *more: Operand
+    ) -> P:
+        """Records a call with one result. It is written for speed: several appends cost less than
+        one `extend`, and one default less than a tuple of operands.
+        """
         core = self._core
         batch = core.batch
         futures = core.futures
@@ -187,38 +191,48 @@ class Stub(Slot, Generic[V_co]):
         position = len(futures)
         reference = self._ref
         frame = _frame(2)
-        if not (
-            start < core.attention_words
-            and position < core.hot_futures
-            and reference
-            and method < _SMALL
-        ):
-            return cast(
-                P, core.owner.call(self, method, result, operands, (frame.f_code, frame.f_lasti))
-            )
-        stub = _new(result)
-        stub._core = core
-        stub._ref = ~position
-        stub._known = None
+        if not (start < core.attention_words and position < core.hot_futures and reference):
+            return cast(P, _call_slowly(self, method, result, operand, more, frame))
         try:
-            if not operands:
-                batch.append(method << 32 | _CALL)
+            stub = result()
+            stub._core = core
+            # What is known of it is looked at when it is no future any more.
+            stub._ref = ~position
+            if operand is None:
+                batch.append(_HEADS[method])
                 batch.append(reference)
-            elif len(operands) == 1 and type(operands[0]) is tuple and operands[0][0] == _INT:
-                batch.append(method << 32 | _CALL_INT)
+            elif more:
+                failure = core.record_call(method << 32 | _CALL, reference, (operand, *more))
+                if failure is not None:
+                    return cast(P, core.owner.refused(stub, method, failure, frame))
+            elif type(operand) is int:
+                batch.append(_INT_HEADS[method])
                 batch.append(reference)
-                batch.append(operands[0][1])
-            elif not _record_one(core, batch, method << 32 | _CALL, reference, operands):
-                failure = core.record_call(method << 32 | _CALL, reference, operands)
+                batch.append(operand)
+            elif type(operand) is str and len(data := operand.encode()) <= _TEXT_BYTES_MAX:
+                batch.append(_STRING_HEADS[method])
+                batch.append(reference)
+                batch.append(len(data))
+                batch.frombytes(data + _ZEROS[len(data) & 7])
+            elif isinstance(operand, Slot) and operand._core is core and operand._ref:
+                batch.append(_REF_HEADS[method])
+                batch.append(reference)
+                batch.append(operand._ref)
+            else:
+                failure = core.record_call(method << 32 | _CALL, reference, (operand,))
                 if failure is not None:
                     return cast(P, core.owner.refused(stub, method, failure, frame))
             futures.append(stub)
             core.infos.append((method, frame.f_code, frame.f_lasti))
+        except (IndexError, OverflowError):
+            # The first call of a method, one that there is not, or an int of more than 64 bits.
+            core.roll_back(start, position)
+            return cast(P, _call_slowly(self, method, result, operand, more, frame))
         except BaseException:
             # Interrupted, or an argument that is none: leaves nothing of the call.
             core.roll_back(start, position)
             raise
-        return stub  # type: ignore[no-any-return]
+        return stub
 
     def _call_many(
         self, method: int, results: tuple[type, ...], *operands: Operand
@@ -751,6 +765,10 @@ class Iter(Generic[T]):
         operands: Sequence[Operand],
         place: object,
     ) -> None:
+        for operand in operands:
+            if type(operand) is int:
+                # An int that does not fit is told here, and not where the loop is recorded.
+                as_value(operand)
         self.core = core
         self.receiver = receiver
         self.stubs = stubs

@@ -4,8 +4,8 @@ Each function takes the :data:`Admission` that the caller got, and returns the m
 whose slots the caller takes with ``new_result``; or the failure of a call that was refused, of
 which it makes slots with ``new_failed``.
 
-An operand is a :class:`Slot`, a value ``(tag, payload)``, or an :class:`ItemList`: a compound that
-has the type of its place.
+An operand is a :class:`Slot`; a value ``(tag, payload)``, or the int or text itself; or an
+:class:`ItemList`: a compound that has the type of its place.
 """
 
 from __future__ import annotations
@@ -70,7 +70,19 @@ class WordList:
         self.words = words
 
 
-Operand = Slot | Value | ItemList | WordList
+Operand = Slot | Value | int | str | ItemList | WordList
+
+_INT_MIN: Final = -(1 << 63)
+_INT_MAX: Final = (1 << 63) - 1
+
+
+def as_value(operand: Value | int | str) -> Value:
+    """Returns an operand that is a value, with its tag. Raises OverflowError."""
+    if isinstance(operand, int):
+        if not _INT_MIN <= operand <= _INT_MAX:
+            raise OverflowError(f"{operand} does not fit into an int of 64 bits")
+        return (t.TAG_INT, operand)
+    return (t.TAG_STRING, operand) if isinstance(operand, str) else operand
 
 
 class Due(Enum):
@@ -476,8 +488,8 @@ class Calls(Account):
         recorded as a constant."""
         if isinstance(operand, Slot):
             return self.expect_reference(operand, place)
-        if isinstance(operand, tuple):
-            return self._constant(operand, place)
+        if isinstance(operand, (tuple, int, str)):
+            return self._constant(as_value(operand), place)
         # Such a place gives it no type.
         return Misused(t.MISUSE_UNTYPED)
 
@@ -536,9 +548,10 @@ class Calls(Account):
         """Appends the words of an operand; returns its tag."""
         if isinstance(operand, Slot):
             return self._append_stub(operand, argument)
-        if isinstance(operand, tuple):
-            put_value(self.batch, operand[:2])
-            return operand[0]
+        if isinstance(operand, (tuple, int, str)):
+            value = as_value(operand)
+            put_value(self.batch, value)
+            return value[0]
         if isinstance(operand, WordList):
             put_uniform(self.batch, NO_NUMBER, operand.tag, operand.words)
             return t.TAG_COMPOUND

@@ -4,7 +4,7 @@
 
 | kind | ``_ref`` | ``_known`` |
 | --- | --- | --- |
-| a future of the recorded batch | the negative position | None |
+| a future of the recorded batch | the negative position | perhaps not set |
 | an object | its handle | a :class:`Holder` |
 | a result of a batch under way | 0 | ``(UNDER_WAY, batch, position)`` |
 | a value | 0 | ``(tag, payload)``, of a compound and a table with a list of holders |
@@ -520,11 +520,10 @@ class State:
 
     def failure_of(self, slot: Slot) -> Failure | None:
         """Returns the failure of a stub, if it has one."""
-        known = slot._known
-        if slot._ref == 0 and known[0] == FAILED:
-            failure: Failure = known[1]
-            return failure
-        return None
+        if slot._ref or slot._known[0] != FAILED:
+            return None
+        failure: Failure = slot._known[1]
+        return failure
 
     def unusable(self, slot: Slot) -> Failure | None:
         """Returns the reason why a stub cannot be used at all: its call was never sent."""

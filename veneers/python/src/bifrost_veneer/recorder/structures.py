@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from .. import _tables as t
-from .calls import Calls, Due, ItemList, Operand, WordList
+from .calls import Calls, Due, ItemList, Operand, WordList, as_value
 from .errors import CallName, Failure, Missing, Misused, Told, Unseen
 from .numbers import NO_NUMBER, Heading, Stubs
 from .state import (
@@ -385,8 +385,9 @@ class Structures(Calls):
                     self.refuse("return", place, composed)
                     return
                 value = composed
+            value = as_value(value)
             marker.append(head(t.OP_RETURN, 1 | value[0] << 8, 0))
-            put_value(marker, value[:2])
+            put_value(marker, value)
         if self._is_kept() and 8 * len(marker) > self.bounds.frame_bytes:
             self.refuse("return", place, Misused(t.MISUSE_TOO_LONG))
             return
