@@ -451,16 +451,23 @@ def test_rows_are_no_value_at_the_server(session: bf.Session) -> None:
         session.clear_exceptions()
 
 
+@remote
+def picked(p: Probe, n: int) -> int:
+    return p.choose(n)
+
+
 def test_failures_are_at_the_call(session: bf.Session) -> None:
     p = session.lookup("probe", Probe)
-    place = None
-    for function in (handled, total):
-        promise = function(p, 1)
-        info = session.core.infos[-1]
-        place = session.core.show_place(info[1] if len(info) == 2 else info[1:])
-        assert Path(__file__).name in str(place)
-        promise.claim()
-    assert place is not None
+    with pytest.raises(Odd, match=f"picked at {re.escape(__file__)}:") as odd:
+        picked(p, 1).claim()
+    assert odd.value.call is not None
+    chosen(p, 3)
+    source = Path(__file__).read_text().splitlines()
+    with pytest.raises(bf.Unseen) as unseen:
+        session.flush()
+    line = next(n for n, text in enumerate(source, 1) if "[p.choose(n) for n" in text)
+    for one in unseen.value.failures:
+        assert f"Probe.choose at {__file__}:{line}" in str(one)
 
 
 def test_rows_are_made_outside_structures(session: bf.Session) -> None:

@@ -58,6 +58,8 @@ class AsyncSession(Recording):
         self._is_scheduled = False
         #: True if a flush waits for room.
         self._is_delayed = False
+        #: The number of times that bytes were to be written.
+        self._writes = 0
         self._timer: asyncio.TimerHandle | None = None
         self._timed_batch = 0
         #: The server that a trader has named; None if the session was not imported.
@@ -113,6 +115,10 @@ class AsyncSession(Recording):
             self._link.close()
         self._look()
 
+    def _mark(self) -> tuple[int, int]:
+        """The counts of writes, and of calls that the server ran, up to now."""
+        return self._writes, self.core.counters().executed
+
     async def _is_open(self) -> bool:
         """True if the server has not ended the session, as far as is known without waiting."""
         # Bytes that have come, or the end, reach the link in the next turns of the loop.
@@ -124,39 +130,41 @@ class AsyncSession(Recording):
 
     async def _give_back(self) -> AsyncSession | None:
         """As :meth:`Session._give_back`."""
-        core = self.core
         try:
             if not self._is_in_work():
                 self._end_work()
                 await self.flush()
-                if core.handles:
+                if self.core.handles:
                     # Of batches that were under way.
-                    core.end_work()
+                    self.core.end_work()
                     await self.flush()
         except BifrostError:
             pass
         except BaseException:
             self._leave()
             raise
-        if self._is_in_work() or core.handles:
+        if self._is_in_work() or self.core.handles:
             self._leave()
             return None
         link, self._link = self._link, Link()
-        other = AsyncSession(core.succeed(), link, self._timeout)
+        other = AsyncSession(self.core.succeed(), link, self._timeout)
         self._look()
         other.service = self.service
         other._go_on_with(self)
         return other
 
     def _write(self) -> None:
-        while self.core.has_bytes:
-            self._link.write(self.core.take_bytes())
+        self._put()
         self._look()
+
+    def _put(self) -> None:
+        while self.core.has_bytes:
+            self._writes += 1
+            self._link.write(self.core.take_bytes())
 
     def _do(self, due: Due) -> None:
         if due is Due.SEND:
-            while self.core.has_bytes:
-                self._link.write(self.core.take_bytes())
+            self._put()
         elif due is Due.FLUSH and not self.core.is_crowded and self.core.begin_flush(True):
             # Nothing waits while calls are recorded: the batch goes on if it cannot end.
             self._write()

@@ -289,10 +289,9 @@ def explain_bytes(numbers: Numbers, data: bytes) -> str:
     return "\n".join(line for line in lines if line is not None)
 
 
-def explain_words(core: Recorder) -> str:
+def explain_words(core: Recorder, procedures: dict[int, str]) -> str:
     """Returns the recorded commands of a session that were not sent."""
     commands = decode_commands(core.recorded_bytes())
-    procedures = dict(enumerate(core.procedure_names))
     # Commands that were sent already have taken the first positions.
     counter = Printer(core.numbers)
     for command in commands:

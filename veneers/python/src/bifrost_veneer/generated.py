@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypedDict, Unpack
 
+from . import native
 from .asession import Connecting
 from .errors import Signal
 from .kinds import (
@@ -50,6 +51,10 @@ def arg_str(value: Any) -> Operand:
     """Returns a text, or what stands for one, as an operand."""
     return value if type(value) is str else STR.operand(value)
 
+
+if native.module is not None:
+    # Those of the native library, whose operands have tags.
+    arg_int, arg_str = INT.operand, STR.operand
 
 ANY: Kind = AnyObject._kind
 DIRECTORY: Kind = Directory._kind

@@ -109,15 +109,19 @@ class Recording:
         # A place in the source is found by code and offset; it becomes a text only for messages.
         core.show_place = _show_place  # type: ignore[method-assign]
         self._thread = threading.get_ident()
+        #: The names of the procedures that were defined, by number.
+        self._procedures: dict[int, str] = {}
         #: The structure that has just ended, which may go on with `else_` or a handler.
         self._ended: Ending | None = None
 
     # Pools.
 
     def _is_in_work(self) -> bool:
-        """True if something of the program is open: then the session cannot be lent again."""
+        """True if the session cannot be lent again: it has ended, something of the program is open,
+        or its recorder cannot give stubs up that the program has kept.
+        """
         core = self.core
-        return core.is_closed or bool(core.scopes) or core.shipping
+        return self.native or core.is_closed or bool(core.scopes) or core.shipping
 
     def _end_work(self) -> None:
         """Records the end of the program's work: the transaction is aborted, failures count as
@@ -129,6 +133,7 @@ class Recording:
 
     def _go_on_with(self, other: Recording) -> None:
         """Takes what the session keeps for all who work with it."""
+        self._procedures = other._procedures
         remotes = other.__dict__.get("_remotes", {})
         self.__dict__["_remotes"] = {one: made.moved(self) for one, made in remotes.items()}
 
@@ -671,8 +676,14 @@ class Recording:
             raise
         finally:
             results.pop()
-        this._refused = core.close_procedure()
+        self._note_procedure(this, name, core.close_procedure())
         return this
+
+    def _note_procedure(self, made: Procedure[Any], name: str, refused: e.Failure | None) -> None:
+        """Notes that a procedure was defined, or the reason why its definition is not sent."""
+        made._refused = refused
+        if refused is None:
+            self._procedures[made.number] = name
 
     def find_procedure(
         self, name: str, params: tuple[type[Stub[Any]], ...], result: type[P] | None
@@ -712,7 +723,7 @@ class Recording:
         """Returns the recorded commands that were not sent, in the text form."""
         from .explain import explain_words
 
-        return explain_words(self.core)
+        return explain_words(self.core, self._procedures)
 
     def _repr_html_(self) -> str:
         counters = self.counters

@@ -41,7 +41,7 @@ from .cells import Rows
 from .procedures import Procedure, make_heading
 from .recorder.structures import PROCEDURE
 from .recording import Recording
-from .remote_body import Body
+from .remote_body import Body, Trial
 from .remote_source import Check, Source, returned, returns
 from .values import Bool, Bytes, Int, Nothing, Real, Str, Stub, place_of
 
@@ -85,6 +85,7 @@ class RowsOf:
             kind.operand(argument)
             is_value = not isinstance(argument, Stub) and isinstance(kind, k.Basic)
             parameters.append(session.value(argument, cls) if is_value else argument)
+        remote._try(session)
         remote._define_called(session)
         rows = session.rows(*(heading.columns or ()))
         depth = session.core.depth
@@ -115,6 +116,8 @@ class Remote(Generic[P]):
         self.__doc__ = function.__doc__
         self.__module__ = function.__module__
         self._resolved: _Heading | None = None
+        #: The types of conditional expressions, once the body was recorded on trial.
+        self._choices: dict[ast.IfExp, k.Kind] = {}
         self._is_open = False
 
     @property
@@ -237,6 +240,7 @@ class Remote(Generic[P]):
 
     def _define(self, session: Recording) -> Procedure[P]:
         types, result = self._heading.types, self._heading.result
+        self._try(session)
         self._is_open = True
         try:
             self._define_called(session)
@@ -260,10 +264,29 @@ class Remote(Generic[P]):
                 raise
             finally:
                 results.pop()
-            this._refused = core.close_procedure()
+            session._note_procedure(this, name, core.close_procedure())
             return this
         finally:
             self._is_open = False
+
+    def _try(self, session: Recording) -> None:
+        """Records the body on trial, if it has conditional expressions whose types are not known."""
+        choices = [node for node in ast.walk(self._source.node) if isinstance(node, ast.IfExp)]
+        if isinstance(session, Trial) or all(node in self._choices for node in choices):
+            return
+        trial, heading = Trial(session), self._heading
+        if heading.columns is None:
+            self._procedure(trial)
+            return
+        parameters: list[Any] = []
+        place = f"{self._source.file}:{self._source.line(self._source.node)}"
+
+        def body(this: object, *variables: Any) -> None:
+            parameters.extend(variables)
+            Body(self, trial, None, rows).run(parameters)
+
+        rows = trial.rows(*heading.columns)
+        trial.procedure(place, heading.types, None, body)
 
     def _define_called(self, session: Recording) -> None:
         """Defines the functions that are called: no procedure can be defined inside another, or in

@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import ast
 import inspect
+import operator
 from collections.abc import Callable
 from dataclasses import is_dataclass
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 from . import kinds as k
 from .cells import Cell, Rows
 from .errors import Signal
 from .procedures import Procedure
+from .recorder.calls import Due
+from .recorder.crossing import Recorder, Replies
+from .recorder.state import Bounds, Settings
 from .recording import Recording
 from .remote_source import BINARY, COMPARE, CONSTANTS, returns
 from .values import Bool, Int, Iter, Nothing, Object, Stub
@@ -27,6 +32,22 @@ _CALLED = (
     "only methods, routines and remote functions are called at the server: write a call of one"
 )
 _RESULTS = "the call has another number of results: write a name for each"
+
+
+#: A call; its place is changed to that of the program's.
+_CALL: CodeType = (lambda function, arguments, named: function(*arguments, **named)).__code__
+
+
+class Trial(Recording):
+    """A session on trial: what is recorded in it never crosses. It has the numbers of another."""
+
+    def __init__(self, session: Recording) -> None:
+        super().__init__(
+            Recorder(session.core.numbers, Bounds(), Settings(use_native=False), Replies(0))
+        )
+
+    def _do(self, due: Due) -> None:
+        """Does nothing: nothing is sent."""
 
 
 class Body:
@@ -60,6 +81,19 @@ class Body:
 
     def _place(self, node: ast.AST) -> object:
         return f"{self._source.file}:{self._source.line(node)}"
+
+    def _at(
+        self, node: ast.AST, function: Callable[..., Any], *arguments: Any, **named: Any
+    ) -> Any:
+        """Calls a function, for which the place in the source of the remote function is that of the
+        call.
+        """
+        code = _CALL.replace(
+            co_filename=self._source.file,
+            co_firstlineno=max(self._source.line(node), 1),
+            co_name=self._source.node.name,
+        )
+        return FunctionType(code, {})(function, arguments, named)
 
     def _block(self, body: list[ast.stmt], names: dict[str, Any], skip_text: bool = False) -> None:
         self._blocks.append(names)
@@ -289,9 +323,9 @@ class Body:
             case ast.BinOp(left, op, right):
                 return self._binary(node, op, self._value(left), self._value(right))
             case ast.UnaryOp(ast.Not(), operand):
-                return ~self._test(operand)
+                return self._at(node, operator.invert, self._test(operand))
             case ast.UnaryOp(_, operand):
-                return -self._value(operand)
+                return self._at(node, operator.neg, self._value(operand))
             case ast.BoolOp(op, values):
                 return self._logic(isinstance(op, ast.And), values)
             case ast.Compare():
@@ -312,7 +346,7 @@ class Body:
                 node, "the server's remainder is never negative: write a positive divisor"
             )
         try:
-            return BINARY[type(op)](left, right)
+            return self._at(node, BINARY[type(op)], left, right)
         except TypeError as error:
             self._source.refuse(node, _advised(error, "operands of one type"))
 
@@ -344,9 +378,12 @@ class Body:
             self._source.refuse(node, f"{error}: write both sides of `if` with one type")
 
     def _kind_of_choice(self, node: ast.IfExp) -> k.Kind:
-        """Returns the type of both sides. A cell is made before they are recorded, so they are
-        recorded to be looked at, and taken back.
+        """Returns the type of both sides. A cell is made before they are recorded, so it is known
+        from the session on trial (:class:`Trial`), where they are recorded and taken back.
         """
+        known = self._remote._choices.get(node)
+        if known is not None:
+            return known
         kinds: list[k.Kind | None] = []
         for part in (node.body, node.orelse):
             if isinstance(part, ast.Constant):
@@ -364,10 +401,12 @@ class Body:
             self._source.refuse(node, "a side of `if` has no value: write a value on both sides")
         # An int can stand for a real, and a text of one letter for a char.
         if isinstance(node.body, ast.Constant) or (one, other) == (k.INT, k.REAL):
-            return other
+            one = other
+        self._remote._choices[node] = one
         return one
 
     def _looked_at(self, node: ast.expr) -> Any:
+        assert isinstance(self._s, Trial)
         core = self._s.core
         words, futures, extra, handles = (
             *(len(core.batch), len(core.futures), core.extra),
@@ -390,7 +429,7 @@ class Body:
         if isinstance(left, Object) or isinstance(right, Object):
             self._source.refuse(node, "objects are compared by a method: write `.equal(...)`")
         try:
-            test = COMPARE[type(op)](left, right)
+            test = self._at(node, COMPARE[type(op)], left, right)
         except TypeError as error:
             self._source.refuse(node, _advised(error, "operands of one type"))
         if not more:
@@ -434,7 +473,7 @@ class Body:
             self._source.refuse(
                 node, f"`{func.attr}` is not compiled: write it in a structure of the session"
             )
-        return method(*arguments, **named)
+        return self._at(node, method, *arguments, **named)
 
     def _function(
         self, node: ast.Call, func: ast.Name, arguments: list[Any], named: dict[str, Any]
@@ -455,7 +494,7 @@ class Body:
         if isinstance(target, type) and is_dataclass(target):
             return target(*arguments, **named)
         if _is_routine(target):
-            return target(self._s, *arguments, **named)
+            return self._at(node, target, self._s, *arguments, **named)
         hints = {
             str: "write `.unparse()`",
             len: "write `.length()`",

@@ -144,6 +144,10 @@ class Session(Recording):
         self._thread = threading.get_ident()
         self._wire.timeout = timeout
 
+    def _mark(self) -> tuple[int, int]:
+        """The counts of writes, and of calls that the server ran, up to now."""
+        return self._wire.writes, self.core.counters().executed
+
     def _is_open(self) -> bool:
         """True if the server has not ended the session, as far as is known without waiting."""
         return not self.core.is_closed and self._wire.look(self.core)
@@ -152,22 +156,21 @@ class Session(Recording):
         """Ends the program's work with the session. Returns the one that goes on with it; None if
         there is none, and the session is ended.
         """
-        core = self.core
         try:
             if not self._is_in_work():
                 self._end_work()
                 self._flush()
-                if core.handles:
+                if self.core.handles:
                     # Of batches that were under way.
-                    core.end_work()
+                    self.core.end_work()
                     self._flush()
         except (BifrostError, e.Told):
             pass
-        if self._is_in_work() or core.handles:
+        if self._is_in_work() or self.core.handles:
             self._leave()
             return None
         wire, self._wire = self._wire, Wire(NoConnection(), 0)
-        other = type(self)(core.succeed(), wire)
+        other = type(self)(self.core.succeed(), wire)
         other.service = self.service
         other._go_on_with(self)
         return other

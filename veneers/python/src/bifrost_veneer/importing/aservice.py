@@ -87,7 +87,7 @@ class AsyncService(Generic[P]):
                     session, made = await self._ready()
                 except ConnectError as error:
                     run.without_server(error)
-                run.begin(session.core)
+                run.begin(session)
                 try:
                     result = await body(session, made)
                 except BaseException as error:
@@ -110,7 +110,7 @@ class AsyncService(Generic[P]):
 
     def _lose(self, session: AsyncSession, run: Run, error: BifrostError) -> None:
         try:
-            self._step = run.step(session.core, error)
+            self._step = run.step(session, error)
         except ServerLost:
             self._release_store()
             raise

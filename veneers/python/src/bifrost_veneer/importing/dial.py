@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, TypeVar, Unpack
 
+from .. import native
 from ..asession import AsyncSession, aopen_at
 from ..errors import BadToken, BifrostError, Closed, ConnectError
 from ..generated import ConnectOptions
@@ -41,7 +42,7 @@ PATIENCE = 5.0
 #: The name of the trader's object at its server.
 _TRADER = "trader"
 #: The schemes of servers that sessions can use.
-SCHEMES = ("unix", "tls", "tcp", "wss", "ws")
+SCHEMES = (*(["shm"] if native.module else []), "unix", "tls", "tcp", "wss", "ws")
 
 P = TypeVar("P", bound=Stub[Any])
 

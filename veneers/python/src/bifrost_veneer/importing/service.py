@@ -30,10 +30,10 @@ from types import TracebackType
 from typing import Any, Final, Generic, NoReturn, Self, TypeVar, Unpack
 
 from .. import _tables as t
+from ..asession import AsyncSession
 from ..errors import BifrostError, ConnectError, Refused
 from ..generated import ConnectOptions
 from ..recorder import errors as e
-from ..recorder.crossing import Recorder
 from ..recording import BatchName
 from ..session import Options, Session
 from ..values import Stub, place_of
@@ -99,18 +99,18 @@ class Run:
         self._why: BifrostError | None = None
         self._mark = (0, 0)
 
-    def begin(self, core: Recorder) -> None:
+    def begin(self, session: Session | AsyncSession) -> None:
         """Notes the counts of the session before the run."""
-        self._mark = (core.sent_bytes, core.executed)
+        self._mark = session._mark()
 
-    def step(self, core: Recorder, error: BifrostError) -> Next:
+    def step(self, session: Session | AsyncSession, error: BifrostError) -> Next:
         """Returns the step after the loss of the session. Raises :class:`ServerLost` if the run
         must not be begun again.
         """
-        sent, executed = self._mark
-        if core.sent_bytes == sent:
+        (writes, executed), (now, executed_now) = self._mark, session._mark()
+        if now == writes:
             ran = Ran.NO
-        elif core.executed > executed:
+        elif executed_now > executed:
             ran = Ran.BEGAN
         else:
             ran = Ran.UNKNOWN
@@ -219,7 +219,7 @@ class Service(Generic[P]):
                 session, made = self._ready()
             except ConnectError as error:
                 run.without_server(error)
-            run.begin(session.core)
+            run.begin(session)
             try:
                 result = body(session, made)
             except BaseException as error:
@@ -242,7 +242,7 @@ class Service(Generic[P]):
 
     def _lose(self, session: Session, run: Run, error: BifrostError) -> None:
         try:
-            self._step = run.step(session.core, error)
+            self._step = run.step(session, error)
         except ServerLost:
             self._release_store()
             raise

@@ -20,6 +20,9 @@ from .link import Arrivals
 class ShmLink(Arrivals):
     """A stream of bytes to a server, in shared memory."""
 
+    #: Nobody knows: what the thread has read comes with the next turns of the loop.
+    is_quiet = False
+
     def __init__(self, connection: Any) -> None:
         super().__init__()
         self._loop = asyncio.get_running_loop()

@@ -22,6 +22,8 @@ class Wire:
     def __init__(self, connection: Connection, timeout: float) -> None:
         self.connection = connection
         self.timeout = timeout
+        #: The number of times that bytes of a session were to be written.
+        self.writes = 0
 
     def greet(self, greeting: Greeting) -> Recorder:
         """Exchanges greetings. Raises :class:`~recorder.errors.GreetError`."""
@@ -77,6 +79,7 @@ class Wire:
             # The batch that is sent has no answer yet.
             answers = len(recorder.under_way) > int(recorder.has_flushed_bytes)
             data = recorder.take_bytes()
+            self.writes += 1
             if answers:
                 self._write_or_read(data, recorder, deadline)
             else:
@@ -85,6 +88,7 @@ class Wire:
     def exchange(self, recorder: Recorder) -> None:
         """As :meth:`answer`, where only one batch is under way, and nothing of it was answered."""
         data = recorder.take_bytes()
+        self.writes += 1
         deadline = time.monotonic() + self.timeout
         try:
             connection = self.connection
