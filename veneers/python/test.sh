@@ -75,7 +75,7 @@ native=../../crates/pynative
 if ! cmp -s "$native/requirements.txt" "$target/native-tools/installed.txt"; then
   rm -rf "$target/native-tools"
   step "$python" -m venv "$target/native-tools"
-  step "$target/native-tools/bin/python" -m pip install -q -r "$native/requirements.txt"
+  step "$target/native-tools/bin/python" -m pip install -q --require-hashes -r "$native/requirements.txt"
   cp "$native/requirements.txt" "$target/native-tools/installed.txt"
 fi
 rm -rf "$target/native-dist" "$target/native"
