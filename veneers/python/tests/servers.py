@@ -75,5 +75,7 @@ class Server:
     ) -> None:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
+            # A test may have stopped it.
+            self.process.send_signal(signal.SIGCONT)
         self.process.communicate(timeout=20)
         self._folder.cleanup()

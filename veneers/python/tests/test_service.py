@@ -38,6 +38,8 @@ from bifrost_veneer.importing.offers import host
 
 #: The seconds until a service goes on with another server.
 BACK = 5.0
+#: The seconds of a search and of an answer, where a test waits for their end.
+SHORT = 2.5
 #: The kills of the longest test.
 KILLS = int(os.environ.get("BIFROST_KILLS", "3"))
 
@@ -328,14 +330,14 @@ def test_a_server_that_is_stopped_is_left_for_another_of_its_store(
     trader: Trader, cluster: Cluster, tmp_path: Path, service: Make
 ) -> None:
     with Twins(tmp_path, cluster.fresh(), trader) as twins:
-        client = service(trader.url("prefer=min(number)"), 2.0)
+        client = service(trader.url("prefer=min(number)"), SHORT)
         client.make("zoe")
         assert client.visit("zoe") == 1
         assert client.address == twins.address(0)
         stop(twins.servers[0].process)
         start = time.monotonic()
         assert client.visit("zoe") == 2
-        assert time.monotonic() - start < 2.0 + BACK
+        assert time.monotonic() - start < SHORT + BACK
         assert client.address == twins.address(1)
         # What the first one has read by then does nothing more.
         resume(twins.servers[0].process)
@@ -353,7 +355,7 @@ def test_a_named_batch_is_not_sent_to_another_store(trader: Trader, service: Mak
     with database() as one, database() as two, Exporter(trader) as exports:
         exports.database([address(one)], "store=one")
         exports.database([address(two)], "store=two")
-        client = service(trader.url("prefer=first"), 1.0)
+        client = service(trader.url("prefer=first"), SHORT)
         client.make("zoe")
         assert client.address == address(one)
         stop(one.process)
@@ -375,7 +377,7 @@ def test_an_offer_without_a_store_has_no_second_server(trader: Trader, service: 
     with database() as one, database() as two, Exporter(trader) as exports:
         for server in (one, two):
             exports.database([address(server)])
-        client = service(trader.url("prefer=first"), 1.0)
+        client = service(trader.url("prefer=first"), SHORT)
         client.make("zoe")
         stop(one.process)
         with pytest.raises(bf.ServerLost, match="names no store that another server could share"):
@@ -409,7 +411,7 @@ def test_a_run_whose_answer_does_not_come_is_not_begun_again(trader: Trader, ser
     with database() as one, database() as two, Exporter(trader) as exports:
         for server in (one, two):
             exports.database([address(server)])
-        client = service(trader.url("prefer=first"), 1.0)
+        client = service(trader.url("prefer=first"), SHORT)
         client.make("zoe")
         stop(one.process)
         calls = []
