@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use bifrost_recorder::{Admission, Due, Maker, Recorded, Slot as Number};
 use parking_lot::{Mutex, MutexGuard};
@@ -156,6 +157,20 @@ impl Core {
                 self.has_dropped.store(true, Ordering::Relaxed);
             }
         }
+    }
+
+    /// Takes the bytes of flushed batches, and the time that these may wait for changes of others.
+    pub(crate) fn take_flushed(&self) -> PyResult<(Vec<u8>, Duration)> {
+        let mut recorder = self.enter()?;
+        let bytes = recorder.flushed_bytes().to_vec();
+        recorder.sent(bytes.len());
+        Ok((bytes, Duration::from_millis(recorder.wait_ms())))
+    }
+
+    /// Takes bytes of the server. True if a batch was answered with them.
+    pub(crate) fn handle(&self, py: Python<'_>, bytes: &[u8]) -> PyResult<bool> {
+        let answered = self.enter()?.handle_bytes(bytes);
+        answered.map_err(|error| self.told(py, error))
     }
 
     pub(crate) fn shown(&self) -> &Shown {

@@ -576,8 +576,7 @@ impl Core {
     }
 
     fn handle_bytes(&self, py: Python<'_>, data: &[u8]) -> PyResult<bool> {
-        let answered = self.enter()?.handle_bytes(data);
-        answered.map_err(|error| self.told(py, error))
+        self.handle(py, data)
     }
 
     fn handle_last_bytes<'py>(&self, py: Python<'py>, data: &[u8]) -> PyResult<Object<'py>> {

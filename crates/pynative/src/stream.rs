@@ -20,6 +20,7 @@ use pyo3::exceptions::{PyConnectionError, PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
+use crate::core::Core;
 use crate::package::Package;
 
 /// The longest wait after which signals are handled.
@@ -79,13 +80,22 @@ fn bytes_of(data: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
     PyBuffer::<u8>::get(data)?.to_vec(data.py())
 }
 
-/// A time limit of Python, in seconds of its monotonic clock.
+/// Returns a time as Python gives it.
+fn seconds(seconds: f64) -> PyResult<Duration> {
+    let time = Duration::try_from_secs_f64(seconds);
+    time.map_err(|_| PyValueError::new_err("the time limit is no number of seconds"))
+}
+
+/// Returns the moment after a time; one that the clock has, for times beyond it.
+fn after(time: Duration) -> Instant {
+    let now = Instant::now();
+    now.checked_add(time).unwrap_or(now + Duration::from_secs(86_400))
+}
+
+/// Returns a time limit of Python, in seconds of its monotonic clock.
 fn until(py: Python<'_>, deadline: f64) -> PyResult<Instant> {
     let now: f64 = py.import("time")?.call_method0("monotonic")?.extract()?;
-    let left = Duration::try_from_secs_f64((deadline - now).max(0.0))
-        .map_err(|_| PyValueError::new_err("the time limit is no number of seconds"))?;
-    let now = Instant::now();
-    Ok(now.checked_add(left).unwrap_or(now + Duration::from_secs(86_400)))
+    Ok(after(seconds((deadline - now).max(0.0))?))
 }
 
 /// Waits in pieces until something is there or the time is over: returns nothing then.
@@ -106,6 +116,13 @@ fn patiently<T: Send>(
     }
 }
 
+/// Waits a short time until bytes can be read or written. False if the time is over.
+fn wait_ready(py: Python<'_>, stream: &mut Stream, deadline: Instant) -> PyResult<bool> {
+    let ready = py.detach(|| stream.wait_ready(deadline.min(Instant::now() + PIECE)));
+    py.check_signals()?;
+    Ok(ready || Instant::now() < deadline)
+}
+
 /// A connection to a server.
 #[pyclass(frozen, module = "bifrost_native")]
 pub(crate) struct Connection {
@@ -122,8 +139,7 @@ pub(crate) fn connect(py: Python<'_>, address: &str, timeout: f64) -> PyResult<C
     if !matches!(parsed, Address::Shm(_)) {
         return Err(PyValueError::new_err(format!("`{address}` is no shared memory")));
     }
-    let timeout = Duration::try_from_secs_f64(timeout)
-        .map_err(|_| PyValueError::new_err("the time limit is no number of seconds"))?;
+    let timeout = seconds(timeout)?;
     let options = ConnectOptions { timeout, ..ConnectOptions::default() };
     let stream = py.detach(|| Stream::connect(&parsed, &options)).map_err(|error| unconnected(py, error))?;
     let stopper = stream.stopper();
@@ -135,6 +151,20 @@ impl Connection {
         let in_use = || PyConnectionError::new_err("the connection is used by another thread");
         let stream = self.stream.try_lock().ok_or_else(in_use)?;
         if stream.is_some() { Ok(stream) } else { Err(ended(py)) }
+    }
+
+    /// Writes all bytes; waits for room until a time.
+    fn write_until(&self, py: Python<'_>, mut bytes: &[u8], deadline: Instant) -> PyResult<()> {
+        let mut entered = self.enter(py)?;
+        let Some(stream) = entered.as_mut() else { return Err(ended(py)) };
+        while !bytes.is_empty() {
+            let written = stream.try_write(bytes).map_err(|error| unwritten(py, error))?;
+            bytes = bytes.get(written..).unwrap_or_default();
+            if written == 0 && !wait_ready(py, stream, deadline)? {
+                return Err(timed_out(py));
+            }
+        }
+        Ok(())
     }
 
     /// Reads bytes; waits for them until a time.
@@ -185,15 +215,25 @@ impl Connection {
         let Some(stream) = entered.as_mut() else { return Err(ended(py)) };
         // There is no wait for reading alone: a short wait for either is one.
         let _ = writable;
-        let ready = py.detach(|| stream.wait_ready(deadline.min(Instant::now() + PIECE)));
-        py.check_signals()?;
-        if !ready && Instant::now() >= deadline { Err(timed_out(py)) } else { Ok(()) }
+        if wait_ready(py, stream, deadline)? { Ok(()) } else { Err(timed_out(py)) }
     }
 
     /// Returns bytes; waits for them.
     fn read<'py>(&self, py: Python<'py>, deadline: f64) -> PyResult<Bound<'py, PyBytes>> {
         let bytes = self.read_until(py, until(py, deadline)?)?;
         Ok(PyBytes::new(py, &bytes))
+    }
+
+    /// Sends the bytes of the only batch under way of a session, and waits for its answer. Raises
+    /// as the functions above do, and as the recorder does.
+    fn exchange(&self, py: Python<'_>, core: &Bound<'_, Core>, timeout: f64) -> PyResult<()> {
+        let core = core.get();
+        let (bytes, wait) = core.take_flushed()?;
+        let timeout = seconds(timeout)?;
+        self.write_until(py, &bytes, after(timeout))?;
+        let deadline = after(timeout.saturating_add(wait));
+        while !core.handle(py, &self.read_until(py, deadline)?)? {}
+        Ok(())
     }
 
     /// Closes the connection: the server reads the bytes written, and then the end.

@@ -87,11 +87,20 @@ class Wire:
 
     def exchange(self, recorder: Recorder) -> None:
         """As :meth:`answer`, where only one batch is under way, and nothing of it was answered."""
+        connection = self.connection
+        if not isinstance(recorder, Recorder):
+            # A connection of the native library does all of it with the recorder of the library.
+            at_once = getattr(connection, "exchange", None)
+            if at_once is not None:
+                try:
+                    at_once(recorder, self.timeout)
+                except BaseException as error:
+                    self._fail(recorder, error, recorder.handle_last_bytes)
+                return
         data = recorder.take_bytes()
         self.writes += 1
         deadline = time.monotonic() + self.timeout
         try:
-            connection = self.connection
             written = connection.try_write(memoryview(data))
             if written < len(data):
                 self._write(data[written:], deadline)
