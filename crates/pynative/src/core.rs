@@ -130,6 +130,12 @@ impl Core {
         }
     }
 
+    /// Returns the recorder that goes on with the session.
+    pub(crate) fn followed_by(&self, py: Python<'_>, recorder: Recorder) -> Core {
+        let (numbers, stubs) = (self.numbers.clone_ref(py), self.stubs.clone_ref(py));
+        Core::new(recorder, numbers, stubs, self.constants)
+    }
+
     /// Enters the recorder.
     ///
     /// # Errors

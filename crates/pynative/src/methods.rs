@@ -596,6 +596,20 @@ impl Core {
         self.failure(py, &Arc::new(error))
     }
 
+    /// Gives all stubs up.
+    fn end_work(&self, py: Python<'_>) -> PyResult<()> {
+        let why = closed_by(&Package::get(py)?.given_back.bind(py).call0()?)?;
+        self.enter()?.end_work(why);
+        Ok(())
+    }
+
+    /// Ends the recorder, and returns the one that goes on with the session.
+    fn succeed(&self, py: Python<'_>) -> PyResult<Core> {
+        let why = closed_by(&Package::get(py)?.given_back.bind(py).call0()?)?;
+        let recorder = self.enter()?.succeed(why);
+        Ok(self.followed_by(py, recorder))
+    }
+
     #[getter]
     fn is_closed(&self) -> PyResult<bool> {
         Ok(self.enter()?.is_closed())

@@ -36,6 +36,7 @@ classes! {
     by_connection = "recorder.errors"."ByConnection",
     by_bad_reply = "recorder.errors"."ByBadReply",
     by_wrong_reply = "recorder.errors"."ByWrongReply",
+    given_back = "recorder.errors"."GivenBack",
     call_name = "recorder.errors"."CallName",
     history_entry = "recorder.errors"."HistoryEntry",
     told = "recorder.errors"."Told",

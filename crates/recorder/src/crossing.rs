@@ -170,6 +170,34 @@ impl<S: Source> Recorder<S> {
         error
     }
 
+    /// Gives all stubs up, which have this failure from now on: the results of the recorded batch,
+    /// and the objects, which go back with it. A session that others go on with needs that.
+    pub fn end_work(&mut self, why: Closed) {
+        let error = Arc::new(Error::Closed(Arc::new(why)));
+        self.end_futures(0, &error);
+        self.fail_objects(&error);
+        let handles = self.handles.iter_mut();
+        self.frees.extend(handles.map(|(handle, held)| {
+            held.slots = 0;
+            *handle
+        }));
+    }
+
+    /// Ends this recorder for a reason, and returns the one that goes on with the session. Nothing
+    /// is recorded in it, and nothing under way. Procedures and counts stay.
+    pub fn succeed(&mut self, why: Closed) -> Recorder<S> {
+        let numbers = self.numbers.take();
+        let replies = std::mem::replace(&mut self.replies, Replies::new(0));
+        let mut other = Recorder::new(numbers, self.bounds, replies, self.attention_futures);
+        other.procedures = std::mem::take(&mut self.procedures);
+        other.counters = self.counters;
+        other.batch_number = self.batch_number;
+        other.ends = self.ends;
+        other.under_way.count_sent_before(&self.under_way);
+        self.close(why);
+        other
+    }
+
     /// Returns the reason why the session is closed, which all its stubs have.
     pub fn closed(&self) -> Option<&Arc<Error<S>>> {
         self.broken.as_ref()

@@ -194,6 +194,16 @@ impl<S: Source> Recorder<S> {
         }
     }
 
+    /// Gives all stubs of objects a failure.
+    pub(crate) fn fail_objects(&mut self, error: &Arc<Error<S>>) {
+        for index in 0..self.slots.len() {
+            if self.slots.get(index).is_some_and(|slot| slot.tag == Tag::Handle) {
+                let extra = self.new_extra(Extra::Failed(error.clone()));
+                self.settle(index as u32, (Tag::Failed, extra));
+            }
+        }
+    }
+
     /// Ends knowledge that no stub waits for any more.
     #[cold]
     pub(crate) fn discard(&mut self, tag: Tag, word: u64) {
@@ -384,7 +394,8 @@ impl<S: Source> Recorder<S> {
     #[cold]
     pub(crate) fn drop_handle(&mut self, handle: Ref) {
         if let Some(held) = self.handles.get_mut(&handle) {
-            held.slots -= 1;
+            // All stubs of the session may have been given up before.
+            held.slots = held.slots.saturating_sub(1);
             if held.slots == 0 {
                 self.frees.push(handle);
             }

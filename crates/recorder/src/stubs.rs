@@ -99,6 +99,12 @@ impl Numbers {
         Ok(Numbers { stubs, map, names: Some(Box::new(client)), server: Some(Box::new(server)) })
     }
 
+    /// Takes the numbers out, and leaves those of an equal interface.
+    pub(crate) fn take(&mut self) -> Numbers {
+        let stubs = self.stubs;
+        std::mem::replace(self, Numbers::same(stubs))
+    }
+
     /// Returns the constants that the client was made with.
     pub fn stubs(&self) -> &'static Stubs {
         self.stubs

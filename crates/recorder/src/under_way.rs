@@ -110,6 +110,11 @@ impl<S> UnderWay<S> {
         self.sent += bytes as u64;
     }
 
+    /// Counts the bytes that another recorder of the session has sent.
+    pub(crate) fn count_sent_before(&mut self, other: &UnderWay<S>) {
+        self.sent = other.sent;
+    }
+
     /// Returns the batch that a slot's word names, and the position in it.
     pub(crate) fn find(&mut self, word: u64) -> Option<(&mut Batch<S>, u32)> {
         let first = self.batches.front()?.number;
