@@ -87,6 +87,11 @@ impl Taken {
         }
     }
 
+    /// True if it stays for as long as the stub does.
+    pub(crate) fn stays(&self) -> bool {
+        !matches!(self, Taken::Nothing | Taken::UnderWay(_))
+    }
+
     /// Returns it as the pure package has it.
     pub(crate) fn object<'py>(&self, py: Python<'py>, shown: &Shown) -> PyResult<Bound<'py, PyAny>> {
         Ok(match self {

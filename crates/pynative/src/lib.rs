@@ -26,7 +26,8 @@
 //!
 //! - The package decides; nothing here is needed. Bytes, texts of failures and explanations are
 //!   those of the pure package.
-//! - No code of Python runs while a recorder is entered.
+//! - No code of Python runs while a recorder is entered, except to write a place into a text of the
+//!   server. A recorder that is entered again is an error, and never waits.
 //! - A wait for bytes holds no lock of Python, and ends with a signal.
 
 #![forbid(unsafe_code)]

@@ -19,7 +19,8 @@ use crate::known::{Taken, reference};
 use crate::operands::{Argument, Arguments};
 use crate::package::Package;
 
-/// The fields of a stub whose session records in Python.
+/// The fields of a stub whose session records in Python. Of another one `known` is kept here once
+/// somebody has asked for it: a table is read twice at least, and a failure is one object.
 #[derive(Default)]
 struct Fields {
     core: Option<Py<PyAny>>,
@@ -61,6 +62,8 @@ impl Slot {
 
     /// Gives it another slot of its session; returns that which it had.
     pub(crate) fn replace(&self, number: Number) -> Number {
+        let known = self.fields.get().and_then(|fields| fields.lock().known.take());
+        drop(known);
         Number(self.number.swap(number.0, Ordering::Relaxed))
     }
 
@@ -154,9 +157,19 @@ impl Slot {
         let Some(core) = self.core.get() else {
             return self.field(py, "_known", |fields| &fields.known);
         };
+        if let Some(fields) = self.fields.get()
+            && let Some(known) = &fields.lock().known
+        {
+            return Ok(known.clone_ref(py).into_bound(py));
+        }
         let core = core.get();
         let taken = Taken::of(&*core.enter()?, Number(self.number.load(Ordering::Relaxed)));
-        taken.object(py, core.shown())
+        let known = taken.object(py, core.shown())?;
+        if taken.stays() {
+            let old = self.fields().lock().known.replace(known.clone().unbind());
+            drop(old);
+        }
+        Ok(known)
     }
 
     #[setter(_known)]
