@@ -67,9 +67,6 @@ for sample in samples/* "${examples[@]}"; do
   step env MYPYPATH="$sample" "$tools/mypy" --cache-dir "$target/mypy" --python-executable "$empty" "$sample"/*.py
 done
 step "$tools/pyright" --pythonpath "$libraries" src tests/conformance samples
-step env BIFROST_NATIVE=0 "$empty" -m pytest -p no:cacheprovider
-step env BIFROST_NATIVE=0 "$libraries" -m pytest -p no:cacheprovider -o addopts=-q tests/libraries
-
 # The native library: its wheel, in an environment with nothing else but the package and what runs tests.
 native=../../crates/pynative
 if ! cmp -s "$native/requirements.txt" "$target/native-tools/installed.txt"; then
@@ -87,6 +84,16 @@ with_native="$target/native/bin/python"
 step "$tools/python" -m pip --python "$with_native" install -q --no-deps "$target"/dist/*.whl "$target"/native-dist/*.whl
 step env BIFROST_NATIVE=1 "$with_native" tests/readme.py
 step "$tools/python" -m pip --python "$with_native" install -q --no-deps --require-hashes -r "$target/pytest.txt"
-# Without the tests in which the library records nothing.
-pure=(importing.py pool.py trader.py)
-step env BIFROST_NATIVE=1 "$with_native" -m pytest -p no:cacheprovider "${pure[@]/#/--ignore=tests/test_}"
+
+# The tests, without the library and with it at once: there are two cores.
+env BIFROST_NATIVE=1 "$with_native" -m pytest -p no:cacheprovider > "$target/native.log" 2>&1 &
+beside=$!
+trap 'kill "$beside" 2>/dev/null || true' EXIT
+step env BIFROST_NATIVE=0 "$empty" -m pytest -p no:cacheprovider
+step env BIFROST_NATIVE=0 "$libraries" -m pytest -p no:cacheprovider -o addopts=-q tests/libraries
+status=0
+wait "$beside" || status=$?
+trap - EXIT
+printf '\n==> [%4ds] the tests with the native library\n' "$SECONDS"
+cat "$target/native.log"
+exit "$status"

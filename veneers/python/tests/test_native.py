@@ -379,6 +379,7 @@ if IS_THERE:
             probe = s.lookup("probe", Probe)
             probe.same_int(1).claim()
             server.process.send_signal(signal.SIGSTOP)
+            os.waitpid(server.process.pid, os.WUNTRACED)
             try:
                 with pytest.raises(bf.Closed, match="did not answer in time"):
                     probe.same_int(1).claim()

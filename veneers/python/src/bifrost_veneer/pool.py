@@ -12,8 +12,6 @@ aborted, and its failures count as told::
 Stubs end with the loan, and so does the session as an object: the connection goes on with a new
 one. A session that has ended, or in which a structure was left open, is not used again: another one
 is opened in its place. :class:`AsyncPool` is the same for asyncio.
-
-Sessions of pools are recorded in Python: the native library cannot give up stubs that were kept.
 """
 
 from __future__ import annotations
@@ -61,7 +59,7 @@ class Pool(Generic[S]):
     ) -> None:
         if sessions_max < 1:
             raise ValueError("a pool has at least one session")
-        self._connect: Callable[[], S] = lambda: connect(url, **{**options, "native": False})
+        self._connect: Callable[[], S] = lambda: connect(url, **options)
         self._sessions_max = sessions_max
         self._freed = threading.Condition()
         #: The sessions that are not lent, the last one used at the end.
@@ -163,9 +161,7 @@ class AsyncPool:
     ) -> None:
         if sessions_max < 1:
             raise ValueError("a pool has at least one session")
-        self._connect: Callable[[], Connecting] = lambda: connect(
-            url, **{**options, "native": False}
-        )
+        self._connect: Callable[[], Connecting] = lambda: connect(url, **options)
         self._sessions_max = sessions_max
         self._permits = asyncio.Semaphore(sessions_max)
         self._idle: list[AsyncSession] = []

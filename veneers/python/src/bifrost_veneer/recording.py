@@ -117,11 +117,9 @@ class Recording:
     # Pools.
 
     def _is_in_work(self) -> bool:
-        """True if the session cannot be lent again: it has ended, something of the program is open,
-        or its recorder cannot give stubs up that the program has kept.
-        """
+        """True if something of the program is open: then the session cannot be lent again."""
         core = self.core
-        return self.native or core.is_closed or bool(core.scopes) or core.shipping
+        return core.is_closed or bool(core.scopes) or core.shipping
 
     def _end_work(self) -> None:
         """Records the end of the program's work: the transaction is aborted, failures count as

@@ -88,6 +88,7 @@ class Wire:
     def exchange(self, recorder: Recorder) -> None:
         """As :meth:`answer`, where only one batch is under way, and nothing of it was answered."""
         connection = self.connection
+        self.writes += 1
         if not isinstance(recorder, Recorder):
             # A connection of the native library does all of it with the recorder of the library.
             at_once = getattr(connection, "exchange", None)
@@ -98,7 +99,6 @@ class Wire:
                     self._fail(recorder, error, recorder.handle_last_bytes)
                 return
         data = recorder.take_bytes()
-        self.writes += 1
         deadline = time.monotonic() + self.timeout
         try:
             written = connection.try_write(memoryview(data))
