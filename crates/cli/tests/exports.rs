@@ -29,6 +29,7 @@ fn trader_in(folder: &Path, arguments: &[&str]) -> Server {
     let mut command = bifrost();
     command.args(["trader", "--listen"]).arg(format!("unix://{}/trader", folder.display()));
     command.args(["--set", &format!("trader.lease_ms_min={LEASE_MS}")]);
+    command.env("XDG_STATE_HOME", folder);
     command.args(arguments).current_dir(folder).stdout(Stdio::piped()).stderr(Stdio::piped());
     Server::ready(command.spawn().unwrap(), tempfile::tempdir().unwrap())
 }
@@ -350,6 +351,32 @@ fn an_advertised_address_has_the_pin_of_the_server() {
     let address = offer["addresses"][0].as_str().unwrap();
     assert!(address.starts_with("tls://db1.example:7447#sha256-"), "{offer}");
     assert_eq!(offer["addresses"].as_array().map(Vec::len), Some(1));
+}
+
+#[test]
+fn a_trader_over_tls_is_known_by_its_pin_and_gets_the_token() {
+    let folder = tempfile::tempdir().unwrap();
+    let token = folder.path().join("token");
+    std::fs::write(&token, EXPORTER).unwrap();
+    let token = ["--token-file", token.to_str().unwrap()];
+    let trader = trader_in(folder.path(), &[&token[..], &["--listen", "tls://127.0.0.1:0"]].concat());
+    let url = &trader.urls[1];
+    let (address, pin) = url.split_once("#sha256-").expect("the pin of a certificate that it made itself");
+    // A trader with another certificate gets neither the offer nor the token.
+    let other =
+        format!("{address}#sha256-{}", if pin.starts_with('A') { "B" } else { "A" }.to_owned() + &pin[1..]);
+    let export = |url: &str| {
+        let mut command = bifrost();
+        command.env("BIFROST_TRADER_TOKEN", EXPORTER).env("BIFROST_LOG", "bifrost=info");
+        Server::spawn(command, &example("database"), &exporting(&[url], &[]))
+    };
+    let mut wrong = export(&other);
+    let told = wait_for(&lines(&mut wrong.child), "trader.lost");
+    assert!(told.contains("certificate"), "{told}");
+    assert!(list(url, EXPORTER).is_empty());
+    let mut right = export(url);
+    wait_for(&lines(&mut right.child), "export.held");
+    assert_eq!(list(url, EXPORTER).len(), 1);
 }
 
 const EXPORTER: &str = "exporter-of-the-test";

@@ -241,10 +241,10 @@ impl<C: Send + 'static> Service<C> {
         why: Error<S>,
         is_named: bool,
     ) -> Option<ServiceError<S>> {
-        let ran = before.ran_until(now);
+        // The worst of all losses of this run decides: what an earlier server may have done stays so.
+        let ran = losses.note(before.ran_until(now), why);
         let batch = if is_named { Batch::Named } else { Batch::Plain };
         let next = failover::next(Loss::Lost(ran), batch);
-        losses.note(ran, why);
         if next == Next::GiveUp || losses.count >= RUNS_MAX {
             self.done();
             let lost = losses.last.take();
@@ -281,13 +281,15 @@ impl<S> Default for Losses<S> {
 
 impl<S> Losses<S> {
     /// Notes a loss. What an earlier one has left unknown stays unknown.
-    fn note(&mut self, ran: Ran, why: Error<S>) {
+    /// Notes a loss, and returns the worst that is known of the run.
+    fn note(&mut self, ran: Ran, why: Error<S>) -> Ran {
         self.count += 1;
         let ran = match self.last.take() {
             Some((before, _)) if before != Ran::No => before,
             _ => ran,
         };
         self.last = Some((ran, why));
+        ran
     }
 
     /// Returns the error of a run for which there is no other server.
@@ -310,5 +312,32 @@ impl<C> fmt::Debug for Service<C> {
 impl<C> fmt::Debug for Due<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Due").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    /// A loss by the end of the connection.
+    fn lost() -> Error<u32> {
+        Error::Closed(Arc::new(Closed::WrongReply("none")))
+    }
+
+    #[test]
+    fn a_named_batch_that_may_have_run_stays_with_its_store() {
+        let mut service = Service::<()>::default();
+        let mut losses = Losses::default();
+        let (none, one) = (Mark { writes: 0, executed: 0 }, Mark { writes: 1, executed: 0 });
+        assert!(service.lost(&mut losses, (none, one), lost(), true).is_none());
+        assert_eq!(service.next, Next::SameStore);
+        // A search takes the step; the next server is lost before anything was written to it.
+        service.next = Next::Again;
+        assert!(service.lost(&mut losses, (none, none), lost(), true).is_none());
+        assert_eq!(service.next, Next::SameStore);
+        service.done();
+        assert_eq!(service.next, Next::Again);
     }
 }

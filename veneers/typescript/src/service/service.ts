@@ -46,11 +46,13 @@ class Losses {
   /** The last one, with the worst that is known. */
   private last: { readonly ran: Ran; readonly why: Error } | null = null;
 
-  /** Notes a loss. The account of an earlier one stays. */
-  note(ran: Ran, why: Error): void {
+  /** Notes a loss, and returns the worst that is known of the run. */
+  note(ran: Ran, why: Error): Ran {
     this.count += 1;
     const before = this.last?.ran ?? "no";
-    this.last = { ran: before === "no" ? ran : before, why };
+    const worst = before === "no" ? ran : before;
+    this.last = { ran: worst, why };
+    return worst;
   }
 
   /** Returns the error of a run that is not begun again. */
@@ -264,9 +266,9 @@ export class ServiceOf<S extends Remote> {
     }
     const { sent, executed } = markOf(session);
     const ran = sent === mark.sent ? "no" : executed > mark.executed ? "began" : "unknown";
-    const next = nextAfter(ran, isNamed);
     this.current = null;
-    losses.note(ran, error);
+    // The worst of all losses of this run decides: what an earlier server may have done stays so.
+    const next = nextAfter(losses.note(ran, error), isNamed);
     if (next !== "give_up" && losses.count < RUNS_MAX) {
       this.lost = next;
       return;
