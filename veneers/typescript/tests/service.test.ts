@@ -31,13 +31,14 @@ const serviceOf = (url: string, timeout: number, options: Options = {}): Service
 const visitsOf = (service: Service<DataBase>, user: string): Promise<bigint> =>
   service.run((_, db) => db.fetch(user).visits());
 
-/** A visit, by a named batch. */
-const visit = (service: Service<DataBase>, user: string): Promise<bigint> =>
-  service.runNamed((_, db) => {
+/** A visit, by a named batch; the book shows it. */
+async function count(service: Service<DataBase>, user: string): Promise<bigint> {
+  return service.runNamed((_, db) => {
     const elem = db.fetch(user);
     elem.touch();
     return elem.visits();
   });
+}
 
 const addressOf = (service: Service<DataBase>): string => service.server?.address ?? "";
 
@@ -71,7 +72,7 @@ test("only a run that did not begin is begun again", async () => {
   await using exporter = await Exporter.at(trader);
   const servers = await Promise.all([0, 1, 2, 3, 4].map(() => Server.serve(PROGRAM, ...TCP)));
   for (const server of servers) await exporter.database("database", [server.urls[1] as string]);
-  await using service = serviceOf(urlOf(trader, "prefer=first"), 2_000);
+  await using service = serviceOf(urlOf(trader, "prefer=first"), 3_000);
   equal(await service.run((_, db) => db.newUser("zoe").visits()), 0n);
   const used = (): Server => servers.find((server) => server.urls[1] === addressOf(service)) as Server;
 
@@ -100,7 +101,7 @@ test("only a run that did not begin is begun again", async () => {
   );
   ok(unanswered instanceof LostError, String(unanswered));
   deepEqual([unanswered.ran, service.ran(unanswered), calls], ["unknown", "unknown", 1]);
-  match(unanswered.message, /nobody knows if the run was done: .*has not answered within 2000 ms/);
+  match(unanswered.message, /nobody knows if the run was done: .*has not answered within 3000 ms/);
   silent.kill("SIGCONT");
 
   // A part was answered.
@@ -212,7 +213,7 @@ test("named batches run once over kills of their servers and of a trader", async
     await service.runNamed((_, db) => db.newUser("zoe").visits());
     while (!over) {
       const start = performance.now();
-      const visits = await visit(service, "zoe");
+      const visits = await count(service, "zoe");
       // A batch that is lost or done twice would be another number.
       equal(visits, acknowledged + 1n);
       acknowledged = visits;
@@ -244,7 +245,7 @@ test("named batches run once over kills of their servers and of a trader", async
     await rm(folder, { recursive: true });
   }
   // The server has to start again, and a busy machine takes its time.
-  ok(longest < 2 * BACK_MS, `a batch has taken ${longest} ms`);
+  ok(longest < 3 * BACK_MS, `a batch has taken ${longest} ms`);
 });
 
 test("a server that is stopped is left for another of its store", async () => {
@@ -254,11 +255,11 @@ test("a server that is stopped is left for another of its store", async () => {
   const serve = (): Promise<Server> => Server.serve(PROGRAM, ...TCP, "--store", `${folder}/store`);
   const first = await serve();
   await exporter.database("database", [first.urls[1] as string], "number=1&store=twins");
-  await using service = serviceOf(urlOf(trader, "prefer=min(number)"), 1_500);
+  await using service = serviceOf(urlOf(trader, "prefer=min(number)"), 10_000);
   await service.runNamed((_, db) => db.newUser("zoe").visits());
-  equal(await visit(service, "zoe"), 1n);
+  equal(await count(service, "zoe"), 1n);
   await stop(first);
-  const visited = visit(service, "zoe");
+  const visited = count(service, "zoe");
   const other = (async () => {
     // The store has one server at a time.
     await new Promise((resolve) => setTimeout(resolve, 500));
@@ -270,7 +271,7 @@ test("a server that is stopped is left for another of its store", async () => {
   const start = performance.now();
   equal(await visited, 2n);
   await using second = await other;
-  ok(performance.now() - start < 1_500 + 2 * BACK_MS);
+  ok(performance.now() - start < 10_000 + BACK_MS);
   equal(addressOf(service), second.urls[1]);
   // The name is the caller's: a batch that an earlier process has sent is not done again.
   const batch = { client: 7n, number: 1n };
@@ -298,7 +299,7 @@ test("a named batch is not sent to another store", async () => {
   ] as const) {
     await exporter.database("database", [server.urls[1] as string], `store=${store}`);
   }
-  await using service = serviceOf(urlOf(trader, "prefer=first"), 1_000);
+  await using service = serviceOf(urlOf(trader, "prefer=first"), 2_000);
   const make = (): Promise<void> =>
     service.run(async (session, db) => {
       db.newUser("zoe");
@@ -307,7 +308,7 @@ test("a named batch is not sent to another store", async () => {
   await make();
   equal(addressOf(service), first.urls[1]);
   await stop(first);
-  const error = await errorOf(visit(service, "zoe"));
+  const error = await errorOf(count(service, "zoe"));
   ok(error instanceof LostError, String(error));
   deepEqual([error.ran, error.search instanceof ImportError], ["unknown", true]);
   match(error.message, /nobody knows if the run was done: .*; cannot import `DataBase`/);
@@ -375,7 +376,7 @@ test("a batch that ends each server is not sent for ever", async () => {
   const { address, ended, close } = await broken(server.urls[1] as string);
   await exporter.database("database", [address], "store=one");
   await using service = serviceOf(urlOf(trader), 5_000);
-  const error = await errorOf(visit(service, "bob"));
+  const error = await errorOf(count(service, "bob"));
   ok(error instanceof LostError, String(error));
   deepEqual([error.ran, error.search, ended()], ["unknown", undefined, RUNS_MAX]);
   // A batch without a name is sent once.
@@ -417,4 +418,9 @@ test("a service is used by one task at a time, and until it is closed", async ()
   await hanging.close();
   match((await search).message, /the service is closed/);
   ok(performance.now() - start < 5_000);
+});
+
+test("the book shows a function that runs", () => {
+  const [, shown] = /```ts\n([^]*?)```/.exec(readFileSync(join(ROOT, "docs/book/services.md"), "utf8")) ?? [];
+  ok(shown && readFileSync(join(ROOT, "veneers/typescript/tests/service.test.ts"), "utf8").includes(shown), shown);
 });
