@@ -27,7 +27,7 @@ async function addressOf(url: string, options: Options = {}): Promise<string> {
 /** Imports, and returns the text of the error and the milliseconds that it took. */
 async function failure(url: string, options: Options = {}): Promise<[text: string, ms: number]> {
   const start = performance.now();
-  const error = await addressOf(url, { timeout: 1_500, ...options }).then(
+  const error = await addressOf(url, { timeout: 2_500, ...options }).then(
     (address) => new Error(`${address} was imported`),
     (error: Error) => error,
   );
@@ -93,8 +93,8 @@ test("addresses are tried until one answers", async () => {
   ok(took < 4_500, `${took} ms is the patience with one address`);
   equal(await addressOf(urlOf(trader, "of=local")), unix);
   const [why, ms] = await failure(urlOf(trader, "of=silent"));
-  match(why, /no server of 1 offers was reached; tcp:\S+: (it has not answered|\S+ did not answer within 1500 ms)$/);
-  ok(ms >= 1_400 && ms < 4_000, `${ms} ms`);
+  match(why, /no server of 1 offers was reached; tcp:\S+: (it has not answered|\S+ did not answer within 2500 ms)$/);
+  ok(ms >= 2_400 && ms < 8_000, `${ms} ms`);
   match((await failure(urlOf(trader, "of=elsewhere")))[0], /no trader knows an offer/);
   match((await failure(urlOf(trader, "of=rex")))[0], /no offer has an address that this process can use/);
 });
@@ -114,7 +114,7 @@ test("traders are asked until one answers", async () => {
     process.env["BIFROST_TRADER"] = traders.join(", ");
     const start = performance.now();
     equal(await addressOf("trader:///DataBase"), tcp);
-    ok(performance.now() - start < 4_500, "nobody waits for the end of their patience");
+    ok(performance.now() - start < 4_900, "nobody waits for the end of their patience");
     delete process.env["BIFROST_TRADER"];
     equal(await addressOf("trader:///DataBase", { traders }), tcp);
     const [why] = await failure("trader:///DataBase", { traders: [NOBODY] });
@@ -143,10 +143,10 @@ test("a server that hangs keeps no process", async () => {
   const before = sockets();
   const url = silent.address;
   await rejects(connect(url, { timeout: 100 }), /has not answered within 100 ms/);
-  const session = await connect(server.urls[1] as string, { timeout: 200 });
+  const session = await connect(server.urls[1] as string, { timeout: 1_000 });
   equal(sockets(), before + 1);
   server.kill("SIGSTOP");
-  await rejects(session.lookup("database", DataBase).fetch("eve").visits().claim(), /has not answered within 200 ms/);
+  await rejects(session.lookup("database", DataBase).fetch("eve").visits().claim(), /has not answered within 1000 ms/);
   equal(sockets(), before);
 });
 
