@@ -90,7 +90,9 @@ pub(crate) struct Shared {
     /// that the transaction has migrated.
     migrating: Mutex<Vec<Object>>,
     migrated: Mutex<Vec<Object>>,
-    /// The objects that were fetched, and the transactions that were committed.
+    /// The requests to the repository for objects, the objects that were fetched, and the
+    /// transactions that were committed.
+    fetches: AtomicU64,
     fetched: AtomicU64,
     commits: AtomicU64,
 }
@@ -131,6 +133,7 @@ impl Cache {
             valid_to,
             migrating: Mutex::default(),
             migrated: Mutex::default(),
+            fetches: AtomicU64::new(0),
             fetched: AtomicU64::new(0),
             commits: AtomicU64::new(0),
         });
@@ -138,6 +141,11 @@ impl Cache {
         cache.enter(cx);
         cache.shared.enter_directory(cx);
         cache
+    }
+
+    /// The number of requests of this cache to the repository for objects.
+    pub fn fetches(&self) -> u64 {
+        self.shared.fetches.load(Ordering::Relaxed)
     }
 
     /// The number of objects that this cache has fetched, those that went along included.
@@ -606,12 +614,14 @@ impl Shared {
         let counters = self.schema.counters();
         loop {
             counters.calls.add(1);
+            self.fetches.fetch_add(1, Ordering::Relaxed);
             let start = cx.now_ns();
             let mut fetched = self.schema.repository().fetch(&plan.orefs);
             // A lost neighbour does not matter until it is asked for.
             if let Err(Error::Object { oref, .. }) = &fetched
                 && *oref != plan.orefs[0]
             {
+                self.fetches.fetch_add(1, Ordering::Relaxed);
                 fetched = self.schema.repository().fetch(&plan.orefs[..1]);
             }
             counters.fetching.add(cx.now_ns().saturating_sub(start));

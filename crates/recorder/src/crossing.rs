@@ -364,7 +364,8 @@ impl<S: Source> Recorder<S> {
         let (calls, fuel) = (reply.counters.calls, reply.counters.fuel);
         let failures =
             u32::try_from(reply.exceptions().len()).unwrap_or(u32::MAX).saturating_add(reply.omitted);
-        self.explained.ran(batch.number, Ran { calls, fuel, failures });
+        let totals = reply.profile.map(|profile| profile.totals);
+        self.explained.ran(batch.number, Ran { calls, fuel, failures, totals }, reply.profile);
         let mut outcomes = reply.outcomes();
         let mut short = false;
         for index in 0..batch.futures.len() {

@@ -201,6 +201,8 @@ misuses! {
     LeftOpen = 22, "the block of the structure was left by a jump of the program, before its end was recorded";
     /// A text or character of a language that does not check them is no Unicode.
     NotText = 23, "a text is UTF-8, and a character a Unicode scalar value";
+    /// Profiles of batches are asked for, and the server makes none.
+    NoProfiles = 24, "the server makes no profiles of batches";
 }
 
 const _: () = assert!(COMPOUND_DEPTH_MAX == 64, "a text of a misuse says so");

@@ -14,11 +14,14 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bifrost_wire::profile::Totals;
 pub use bifrost_wire::text::EXPLAINED_BYTES;
 use bifrost_wire::text::{Explainer, Kept};
+use bifrost_wire::{OwnedProfile, Profile, encode};
 
 use crate::Source;
-use crate::recorder::{Maker, Recorder};
+use crate::error::{Error, Misuse};
+use crate::recorder::{Admission, Maker, Recorder};
 use crate::slots::{Future, Slot};
 
 /// The number of batches whose accounts are kept.
@@ -82,6 +85,8 @@ pub struct Ran {
     pub fuel: u32,
     /// Failures.
     pub failures: u32,
+    /// The time of the batch and its fetches, if the answer has a profile.
+    pub totals: Option<Totals>,
 }
 
 /// Something to write otherwise.
@@ -147,6 +152,8 @@ pub(crate) struct Explained<S> {
     sent: Kept,
     /// The last batch.
     last: Kept,
+    /// The profile of the last batch, if its answer has one.
+    profile: Option<OwnedProfile>,
     /// The result that is claimed, and the place of its call.
     claimed: Option<(Maker, S)>,
     cause: Cause<S>,
@@ -158,6 +165,7 @@ impl<S> Default for Explained<S> {
         Explained {
             sent: Kept::default(),
             last: Kept::default(),
+            profile: None,
             claimed: None,
             cause: Cause::Due,
             accounts: VecDeque::with_capacity(ACCOUNTS),
@@ -189,6 +197,7 @@ impl<S: Source> Explained<S> {
         self.keep(bytes);
         std::mem::swap(&mut self.sent, &mut self.last);
         self.sent.clear();
+        self.profile = None;
         let cause = std::mem::replace(&mut self.cause, Cause::Due);
         if self.accounts.len() == ACCOUNTS {
             self.accounts.pop_front();
@@ -207,7 +216,10 @@ impl<S: Source> Explained<S> {
     }
 
     /// Notes the answer to a batch.
-    pub(crate) fn ran(&mut self, number: u64, ran: Ran) {
+    pub(crate) fn ran(&mut self, number: u64, ran: Ran, profile: Option<Profile<'_>>) {
+        if self.accounts.back().is_some_and(|last| last.number == number) {
+            self.profile = profile.map(OwnedProfile::from);
+        }
         let found = self.accounts.iter_mut().rev().find(|account| account.number == number);
         if let Some(account) = found {
             account.ran = Some(ran);
@@ -244,18 +256,20 @@ impl<S: Source> Recorder<S> {
         };
         let mut batch = self.explained.sent.clone();
         batch.keep(&self.batch);
-        text += &self.explain_kept(&batch);
+        text += &self.explain_kept(&batch, None);
         text
     }
 
     /// Returns the batch that was sent last, a line for each command, below its account; nothing if
-    /// none was.
+    /// none was. If its answer has a [profile](Recorder::profile), the account has the time at the
+    /// server, and each line the cost of its command.
     pub fn explain_last(&mut self) -> Option<String> {
         let account = *self.explained.accounts.back()?;
         let mut text = format!("# {}\n", self.account_line(&account));
         let batch = std::mem::take(&mut self.explained.last);
-        text += &self.explain_kept(&batch);
-        self.explained.last = batch;
+        let profile = self.explained.profile.take();
+        text += &self.explain_kept(&batch, profile.as_ref());
+        (self.explained.last, self.explained.profile) = (batch, profile);
         Some(text)
     }
 
@@ -269,11 +283,14 @@ impl<S: Source> Recorder<S> {
         let Account { number, commands, cause, ran, took, claimed, .. } = *account;
         let mut line = format!("batch {number}: {commands} commands");
         match ran {
-            Some(Ran { calls, fuel, failures: 0 }) => {
+            Some(Ran { calls, fuel, failures, totals }) => {
                 let _ = write!(line, ", {calls} calls run, fuel {fuel}");
-            }
-            Some(Ran { calls, fuel, failures }) => {
-                let _ = write!(line, ", {calls} calls run, fuel {fuel}, {failures} failures");
+                if failures > 0 {
+                    let _ = write!(line, ", {failures} failures");
+                }
+                if let Some(totals) = totals {
+                    let _ = write!(line, ", at the server {totals}");
+                }
             }
             None => line.push_str(", not answered"),
         }
@@ -354,9 +371,51 @@ impl<S: Source> Recorder<S> {
         }
     }
 
-    fn explain_kept(&mut self, batch: &Kept) -> String {
+    /// Returns the profile of the batch that was sent last, if its answer has one.
+    pub fn profile_of_last(&self) -> Option<&OwnedProfile> {
+        self.explained.profile.as_ref()
+    }
+
+    /// Checks a program's wish for the profiles of its batches, or for no more of them. True if it
+    /// changes anything: then ask for the [work](Recorder::due) to be done, and call
+    /// [`Recorder::profile`].
+    ///
+    /// # Errors
+    /// The session is closed, a structure is open, the batch is a transaction, or the server makes
+    /// no profiles. Nothing has changed.
+    pub fn profile_due(&self, on: bool) -> Result<bool, Error<S>> {
+        if let Some(error) = &self.broken {
+            return Err((**error).clone());
+        }
+        let wrong = if !self.scopes.is_empty() {
+            Misuse::OpenStructure
+        } else if self.shipping {
+            Misuse::InTransaction
+        } else if !self.bounds.profiles {
+            Misuse::NoProfiles
+        } else {
+            return Ok(on != self.profiled);
+        };
+        Err(Error::Misuse(wrong))
+    }
+
+    /// Has the server measure this batch and all later ones, or no more, as the second half of
+    /// [`Recorder::profile_due`]. [`Recorder::explain_last`] then has the time, the fuel and the
+    /// fetches of each command outside structures, and of each structure.
+    ///
+    /// # Errors
+    /// The command was not admitted. Nothing has changed.
+    pub fn profile(&mut self, admitted: Admission<S>, on: bool) -> Result<(), Error<S>> {
+        admitted.map_err(|error| (*error).clone())?;
+        encode::profile(&mut self.batch, on);
+        self.recorded();
+        self.profiled = on;
+        Ok(())
+    }
+
+    fn explain_kept(&mut self, batch: &Kept, profile: Option<&OwnedProfile>) -> String {
         let names: Vec<Arc<str>> = self.procedures.names.clone();
         let names: Vec<&str> = names.iter().map(|name| &**name).collect();
-        Explainer::new(self.numbers.server(), &names).kept(batch)
+        Explainer::new(self.numbers.server(), &names).kept(batch, profile)
     }
 }

@@ -153,6 +153,8 @@ pub(crate) struct Bounds {
     pub(crate) wait_ms: u32,
     /// Batches under way.
     pub(crate) under_way: usize,
+    /// True if the server makes profiles.
+    pub(crate) profiles: bool,
 }
 
 impl Default for Bounds {
@@ -165,6 +167,7 @@ impl Default for Bounds {
             depth: Limit::Depth.default_value() as usize,
             wait_ms: Limit::WaitMs.default_value() as u32,
             under_way: Limit::BatchesUnderWay.default_value() as usize,
+            profiles: false,
         }
     }
 }
@@ -181,6 +184,7 @@ impl Bounds {
             Limit::WaitMs => self.wait_ms = u32::try_from(value).unwrap_or(u32::MAX),
             // References count back in a byte.
             Limit::BatchesUnderWay => self.under_way = size.clamp(1, usize::from(u8::MAX)),
+            Limit::ProfileEntries => self.profiles = true,
             _ => {}
         }
     }
@@ -249,6 +253,8 @@ pub struct Recorder<S> {
     pub(crate) scratch: Vec<u8>,
     pub(crate) replies: Replies,
     pub(crate) explained: Explained<S>,
+    /// True if the program has asked for profiles.
+    pub(crate) profiled: bool,
 }
 
 impl<S: Source> Recorder<S> {
@@ -296,6 +302,7 @@ impl<S: Source> Recorder<S> {
             scratch: Vec::new(),
             replies,
             explained: Explained::default(),
+            profiled: false,
         }
     }
 

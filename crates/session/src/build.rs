@@ -406,6 +406,7 @@ impl<'t> Builder<'t> {
             | Command::Describe
             | Command::History
             | Command::ClearHistory
+            | Command::Profile { .. }
             | Command::Transaction { .. }
             | Command::Commit
             | Command::Abort

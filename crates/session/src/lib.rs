@@ -46,6 +46,7 @@ mod limits;
 pub mod places;
 mod policy;
 mod procedures;
+mod profile;
 mod replies;
 mod requests;
 mod rows;

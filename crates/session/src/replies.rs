@@ -20,6 +20,7 @@ use crate::futures::Future;
 use crate::handles::Handles;
 use crate::limits::Limits;
 use crate::places::Shown;
+use crate::profile::Counts;
 use crate::session::Session;
 use crate::tables::Tables;
 use crate::work::Run;
@@ -275,6 +276,7 @@ impl Session {
             self.history.omitted += u64::from(self.batch.omitted - omitted);
         }
         self.reset_batch(cx);
+        self.begin_profile(cx);
     }
 
     /// Writes the reply of a batch. `reported` are the positions of the failures that it has.
@@ -344,6 +346,11 @@ impl Session {
             calls: u32::try_from(self.batch.calls).unwrap_or(u32::MAX),
             fuel: u32::try_from(used).unwrap_or(u32::MAX),
         };
+        if let Some(profiler) = &self.profiler {
+            let now = Counts::now(cx, self.transactions.cache(), self.batch.calls);
+            let room = bytes_max.saturating_sub(reply.bytes());
+            profiler.write(&mut reply, &now, room);
+        }
         reply.finish(counters, self.batch.omitted);
     }
 
@@ -427,6 +434,7 @@ impl Session {
         self.output.extend_from_slice(reply);
         self.keep_none(run, kept);
         self.reset_batch(run);
+        self.begin_profile(run);
         run.begin_next(&self.batch);
     }
 

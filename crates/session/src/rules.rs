@@ -156,6 +156,7 @@ rules! {
     Command::Describe => DESCRIBE, Refused(0), Refused, Executed;
     Command::History => HISTORY, Refused(0), Refused, Executed;
     Command::ClearHistory => HISTORY, Refused(0), Refused, Executed;
+    Command::Profile { .. } => PROFILE, Refused(0), Refused, Executed;
     Command::Flush { .. } => FLUSH, EndsBatch, Runs, Executed;
     Command::Bye => BYE, EndsBatch, Refused, Executed;
 }

@@ -337,6 +337,7 @@ impl Session {
             | Command::Describe
             | Command::History
             | Command::ClearHistory
+            | Command::Profile { .. }
             | Command::Transaction { .. }
             | Command::Commit
             | Command::Abort

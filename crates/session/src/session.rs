@@ -34,6 +34,7 @@ use crate::limits::Limits;
 use crate::places::{Logged, Shown};
 use crate::policy::Policy;
 use crate::procedures::Procedure;
+use crate::profile::Profiler;
 use crate::rows::RowTable;
 use crate::scan::Scan;
 use crate::shipped::Shipped;
@@ -183,6 +184,8 @@ pub struct Session {
     pub(crate) is_entered: bool,
     pub(crate) welcome: Welcome,
     pub(crate) greeted: bool,
+    /// True if a call may go the shortest way: the client is greeted, and no call is measured.
+    pub(crate) is_direct: bool,
     pub(crate) ended: bool,
     pub(crate) handles: Handles,
     /// Made when the session first runs in its context.
@@ -219,6 +222,8 @@ pub struct Session {
     pub(crate) trace: Option<TraceContext>,
     /// The error that has ended the session.
     pub(crate) error: Option<ErrorNumber>,
+    /// The measurement of the batch under way, if the client wants profiles.
+    pub(crate) profiler: Option<Box<Profiler>>,
 }
 
 impl Session {
@@ -232,6 +237,7 @@ impl Session {
             is_entered: false,
             welcome,
             greeted: false,
+            is_direct: false,
             ended: false,
             handles: Handles::default(),
             roots: None,
@@ -255,6 +261,7 @@ impl Session {
             logged: Logged::default(),
             trace: None,
             error: None,
+            profiler: None,
         }
     }
 
@@ -274,6 +281,7 @@ impl Session {
             bifrost_actors::set_open_max(cx, self.limits.size(Limit::Requests));
             cx.procedure_depth_max = self.limits.get(Limit::ProcedureDepth);
         }
+        self.start_clock(cx);
         if self.folded {
             self.unfold(cx);
         }
@@ -286,6 +294,7 @@ impl Session {
         self.run_again(&mut run);
         self.wake(&mut run);
         let at = if self.pause().is_none() { self.work(&mut run, bytes) } else { 0 };
+        self.stop_clock(&run);
         run.end(&mut self.batch);
         bifrost_actors::post_messages(cx);
         self.transactions.rest(cx);

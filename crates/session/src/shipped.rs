@@ -236,6 +236,7 @@ impl Session {
     fn begin_try(&mut self, run: &mut Run<'_>, shipped: &Shipped) {
         self.reset_batch(run);
         self.batch.commands = 1;
+        self.begin_profiled_run();
         self.errors = shipped.errors;
         self.transactions.unseen = false;
         self.forget_procedures(run, shipped.procedures);

@@ -24,6 +24,7 @@ use bifrost_ir::verify::{VerifyError, VerifyErrorKind};
 use bifrost_ir::{Block, Callee, Signature, Site, Stmt};
 use bifrost_runtime::Cx;
 use bifrost_runtime::abi::Word;
+use bifrost_wire::profile::Subject;
 use bifrost_wire::{Decoded, ErrorNumber, Limit, decode};
 use smallvec::SmallVec;
 
@@ -109,6 +110,7 @@ impl Session {
 
     /// Runs a structure that is whole, or refuses it.
     fn structure(&mut self, cx: &mut Cx, scan: Box<Scan>, bytes: &[u8]) {
+        let mark = self.mark(cx);
         let failed = match self.prepared(&scan, bytes) {
             Ok(batch) if scan.procedure => {
                 self.define(cx, &scan, batch);
@@ -124,6 +126,7 @@ impl Session {
         for handle in scan.frees {
             self.free(cx, handle);
         }
+        self.measured(cx, mark, Subject::Structure);
     }
 
     /// Returns the structure ready to run: found by its content, or built and checked now.

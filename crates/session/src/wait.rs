@@ -112,6 +112,7 @@ impl Session {
         }
         self.resting = None;
         self.waited(cx, changed);
+        self.measured_wait(cx);
     }
 
     fn waited(&mut self, cx: &mut Cx, changed: bool) {

@@ -112,7 +112,7 @@ impl Session {
                 continue;
             }
             // By far the most frequent command goes by the shortest way.
-            if self.greeted
+            if self.is_direct
                 && !self.batch.dead
                 && self.shipped.is_none()
                 && let Some((method, receiver, args, used)) = decode_call(&bytes[at..], frame)
@@ -132,6 +132,11 @@ impl Session {
                 Ok(Decoded::Command(command, used)) => {
                     if !self.count(used) {
                         break;
+                    }
+                    if let Command::Call { receiver, .. } = command
+                        && self.profiler.is_some()
+                    {
+                        self.foresee(&mut sight, receiver, &bytes[at..]);
                     }
                     if self.shipped.is_some() {
                         self.collect(run, command, &bytes[at..at + used]);
@@ -185,6 +190,14 @@ impl Session {
     // Kept out of `work`, so that the way of a call there needs few registers.
     #[inline(never)]
     pub(crate) fn command(&mut self, run: &mut Run<'_>, command: Command<'_>) {
+        match self.profiler.is_some() {
+            true => self.command_measured(run, command),
+            false => self.execute(run, command),
+        }
+    }
+
+    /// Executes a command outside structures, without measuring it.
+    pub(crate) fn execute(&mut self, run: &mut Run<'_>, command: Command<'_>) {
         if !self.greeted {
             return match command {
                 Command::Hello(hello) => self.hello(run, hello),
@@ -233,6 +246,7 @@ impl Session {
                 self.batch.cleared = (self.batch.failures.len(), self.batch.omitted);
                 run.root_set(&self.roots().history).clear();
             }
+            Command::Profile { on } => self.profile(run, on),
             Command::Transaction { tries, batch } => self.ship(run, tries, batch),
             Command::Commit => self.commit(run),
             Command::Abort => self.abort(run),
@@ -274,7 +288,7 @@ impl Session {
                 format!("the server supports version {VERSION}, the client sent version {}", hello.version);
             return self.fail(ErrorNumber::VersionMismatch, &text);
         }
-        self.greeted = true;
+        (self.greeted, self.is_direct) = (true, true);
         self.trace = hello.trace;
         let limits: Vec<(Limit, u64)> = self.limits.iter().collect();
         let digest = self.policy.numbering(self.tables).digest();

@@ -153,6 +153,11 @@ pub enum Command<'a> {
     },
     /// Ends the session.
     Bye,
+    /// Has the replies to this batch and later ones end with a profile, or not.
+    Profile {
+        /// True if they do.
+        on: bool,
+    },
     /// Begins a loop's condition.
     While,
     /// Begins a loop's body.
@@ -242,6 +247,7 @@ impl<'a> Command<'a> {
             | Command::Abort
             | Command::Wait { .. }
             | Command::Bye
+            | Command::Profile { .. }
             | Command::While
             | Command::EndWhile
             | Command::If
@@ -485,6 +491,10 @@ fn other<'a>(reader: &mut Reader<'a>, word: u64) -> Read<Command<'a>> {
         op::HISTORY => {
             reader.check(number == 0 && flags <= 1, "a flag")?;
             Ok(if flags == op::HISTORY_CLEAR { Command::ClearHistory } else { Command::History })
+        }
+        op::PROFILE => {
+            reader.check(number == 0 && flags <= 1, "a flag")?;
+            Ok(Command::Profile { on: flags == op::PROFILE_ON })
         }
         op::TRANSACTION => {
             reader.check(number == 0 && flags & 0xff <= 1, "a flag and a number of tries")?;

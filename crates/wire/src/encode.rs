@@ -12,6 +12,7 @@ use crate::ids::{MethodNumber, ProcedureNumber, Ref, RoutineNumber, TypeNumber};
 use crate::limit::Limit;
 use crate::op;
 use crate::places::PlaceList;
+use crate::profile::{self, Entry, Rest, Totals};
 use crate::reply::{ExceptionKind, Outcome, Reply, Welcome};
 use crate::value::{Arg, Value, tag, tag_words};
 use crate::word::padded;
@@ -314,6 +315,11 @@ pub fn history(out: &mut Vec<u8>, clear: bool) {
     word(out, head(op::HISTORY, if clear { op::HISTORY_CLEAR } else { 0 }, 0));
 }
 
+/// Appends `profile`, which asks for the profiles of batches or ends that.
+pub fn profile(out: &mut Vec<u8>, on: bool) {
+    word(out, head(op::PROFILE, if on { op::PROFILE_ON } else { 0 }, 0));
+}
+
 /// Appends `do`, with the loop's condition.
 pub fn loop_body(out: &mut Vec<u8>, test: Ref) {
     word(out, u64::from(op::DO));
@@ -407,6 +413,7 @@ pub fn command(out: &mut Vec<u8>, command: &Command<'_>) {
         Command::Abort => plain(out, op::ABORT),
         Command::Wait { ms } => wait(out, ms),
         Command::Bye => plain(out, op::BYE),
+        Command::Profile { on } => profile(out, on),
         Command::While => plain(out, op::WHILE),
         Command::Do { test } => loop_body(out, test),
         Command::EndWhile => plain(out, op::END_WHILE),
@@ -522,13 +529,14 @@ fn end_rows(out: &mut [u8], start: usize, count: u32) {
 }
 
 /// Writes a `flushed` reply: first the outcomes, in the order of the wanted futures, then the
-/// exceptions, then [`Flushed::finish`]. Dropping it unfinished leaves half a reply in the buffer.
+/// exceptions, then the profile if there is one, then [`Flushed::finish`]. Dropping it unfinished leaves half a reply in the buffer.
 #[must_use = "the reply is whole only after `finish`"]
 pub struct Flushed<'o> {
     out: &'o mut Vec<u8>,
     start: usize,
     outcomes: u32,
     exceptions: u32,
+    flags: u32,
 }
 
 impl<'o> Flushed<'o> {
@@ -539,7 +547,7 @@ impl<'o> Flushed<'o> {
         for _ in 0..2 {
             word(out, 0);
         }
-        Flushed { out, start, outcomes: 0, exceptions: 0 }
+        Flushed { out, start, outcomes: 0, exceptions: 0, flags: 0 }
     }
 
     /// Appends the outcome of the next wanted future.
@@ -590,6 +598,17 @@ impl<'o> Flushed<'o> {
         signal(self.out, call, iterations, (name, values, places));
     }
 
+    /// Appends the profile of the batch, behind all exceptions; once at most.
+    pub fn profile(
+        &mut self,
+        totals: &Totals,
+        entries: impl ExactSizeIterator<Item = Entry>,
+        rest: Option<&Rest>,
+    ) {
+        self.flags = op::FLUSHED_PROFILED;
+        profile::write(self.out, totals, entries, rest);
+    }
+
     /// Returns the number of bytes that the reply has so far.
     pub fn bytes(&self) -> usize {
         self.out.len() - self.start
@@ -597,7 +616,7 @@ impl<'o> Flushed<'o> {
 
     /// Ends the reply. `omitted` is how many exceptions are not listed because of a limit.
     pub fn finish(self, counters: Counters, omitted: u32) {
-        let first = head(op::FLUSHED, 0, self.outcomes).to_le_bytes();
+        let first = head(op::FLUSHED, self.flags, self.outcomes).to_le_bytes();
         let at = self.start;
         self.out[at..at + 8].copy_from_slice(&first);
         let counts = u64::from(self.exceptions) | u64::from(omitted) << 32;
@@ -632,6 +651,9 @@ pub fn reply(out: &mut Vec<u8>, reply: &Reply<'_>) {
             f.outcomes().for_each(|o| writer.outcome(&o));
             for e in f.exceptions() {
                 writer.exception(e.call, &e.iterations().collect::<Vec<_>>(), &e.kind);
+            }
+            if let Some(profile) = &f.profile {
+                writer.profile(&profile.totals, profile.entries(), profile.rest.as_ref());
             }
             writer.finish(f.counters, f.omitted);
         }

@@ -8,6 +8,7 @@ use serde_json::{Map, Value as Json, json};
 use crate::command::{Command, TypeNumbers};
 use crate::ids::TypeNumber;
 use crate::places::{Place, Places};
+use crate::profile::{Cost, OwnedProfile, Subject, Totals};
 use crate::reply::{Exception, ExceptionKind, Outcome, Reply, Rows};
 use crate::value::{Arg, Args, Value};
 
@@ -110,6 +111,7 @@ pub fn command(command: &Command<'_>) -> Json {
         Command::Abort => json!("abort"),
         Command::Wait { ms } => json!({"wait": {"ms": ms}}),
         Command::Bye => json!("bye"),
+        Command::Profile { on } => json!({"profile": {"on": on}}),
         Command::While => json!("while"),
         Command::Do { test } => json!({"do": {"test": test.0}}),
         Command::EndWhile => json!("end_while"),
@@ -184,6 +186,40 @@ fn exception(e: &Exception<'_>) -> Json {
     Json::Object(out)
 }
 
+/// Returns a profile; `name` is that of a command by its position, where it is known.
+pub(crate) fn profile(profile: &OwnedProfile, name: impl Fn(u32) -> Option<String>) -> Json {
+    let Totals { nanoseconds, fetches, objects, runs } = profile.totals;
+    let entries = profile.entries.iter().map(|entry| {
+        let mut item = json!({"call": entry.call});
+        match entry.subject {
+            Subject::Structure => item["structure"] = json!(true),
+            Subject::Command => {
+                if let Some(name) = name(entry.call) {
+                    item["name"] = json!(name);
+                }
+            }
+        }
+        with_cost(item, &entry.cost)
+    });
+    let mut item = json!({
+        "nanoseconds": nanoseconds, "fetches": fetches, "objects": objects, "runs": runs,
+        "entries": entries.collect::<Vec<_>>(),
+    });
+    if let Some(rest) = &profile.rest {
+        item["rest"] = with_cost(json!({"omitted": rest.omitted}), &rest.cost);
+    }
+    item
+}
+
+fn with_cost(mut item: Json, cost: &Cost) -> Json {
+    let Cost { nanoseconds, calls, fuel, fetches, objects } = *cost;
+    item["nanoseconds"] = json!(nanoseconds);
+    for (name, count) in [("calls", calls), ("fuel", fuel), ("fetches", fetches), ("objects", objects)] {
+        item[name] = json!(count);
+    }
+    item
+}
+
 /// Returns a reply: `{"flushed": {...}}`, or its name alone if it has no parts.
 pub fn reply(reply: &Reply<'_>) -> Json {
     match reply {
@@ -191,11 +227,17 @@ pub fn reply(reply: &Reply<'_>) -> Json {
             "version": w.version, "session": w.session, "digest": hex(&w.digest), "server": w.server,
             "limits": w.limits.iter().collect::<Vec<_>>(),
         }}),
-        Reply::Flushed(f) => json!({"flushed": {
-            "outcomes": f.outcomes().map(|o| outcome(&o)).collect::<Vec<_>>(),
-            "exceptions": f.exceptions().map(|e| exception(&e)).collect::<Vec<_>>(),
-            "omitted": f.omitted, "calls": f.counters.calls, "fuel": f.counters.fuel,
-        }}),
+        Reply::Flushed(f) => {
+            let mut flushed = json!({
+                "outcomes": f.outcomes().map(|o| outcome(&o)).collect::<Vec<_>>(),
+                "exceptions": f.exceptions().map(|e| exception(&e)).collect::<Vec<_>>(),
+                "omitted": f.omitted, "calls": f.counters.calls, "fuel": f.counters.fuel,
+            });
+            if let Some(of_batch) = &f.profile {
+                flushed["profile"] = profile(&(*of_batch).into(), |_| None);
+            }
+            json!({ "flushed": flushed })
+        }
         Reply::Interface(json) => json!({"interface": String::from_utf8_lossy(json)}),
         Reply::Exceptions(h) => json!({"exceptions": {
             "list": h.iter().map(|(batch, e)| json!([batch, exception(&e)])).collect::<Vec<_>>(),

@@ -64,4 +64,6 @@ limits! {
     WaitMs = 19, "wait_ms_max", 60_000, "Milliseconds that one `wait` lasts at most.";
     BatchesUnderWay = 20, "batches_under_way_max", 16, "Batches of a session that are not answered, whose \
         futures the next one may name; at most 255.";
+    ProfileEntries = 21, "profile_entries_max", 1_024, "Commands and structures of one batch that its profile \
+        lists; the rest are added up.";
 }

@@ -49,6 +49,12 @@ pub const FLUSH_KEPT: u32 = 2;
 /// The flag of a `history` that clears it.
 pub const HISTORY_CLEAR: u32 = 1;
 
+/// The flag of a `profile` that turns profiles on.
+pub const PROFILE_ON: u32 = 1;
+
+/// The flag of a `flushed` that ends with a profile.
+pub const FLUSHED_PROFILED: u32 = 1;
+
 /// The flag of an `others` that wants the name of the exception.
 pub const OTHERS_NAMED: u32 = 1;
 
@@ -70,6 +76,7 @@ ops! {
     SEND = 0x0c, Client, "send", "Sends an actor a message of the past form.";
     ROWS = 0x0d, Client, "rows", "Makes an empty table of rows.";
     EMIT = 0x0e, Client, "emit", "Appends a row to a table.";
+    PROFILE = 0x0f, Client, "profile", "Has the replies to batches tell their time, or not.";
     WHILE = 0x10, Client, "while", "Begins a loop; the calls of its condition follow.";
     DO = 0x11, Client, "do", "Ends the condition of a loop and begins its body.";
     END_WHILE = 0x12, Client, "end_while", "Ends the body of a loop.";

@@ -11,6 +11,7 @@ use crate::error::{DecodeError, ErrorNumber};
 use crate::ids::{Ref, TypeNumber};
 use crate::op;
 use crate::places::Places;
+use crate::profile::Profile;
 use crate::value::{Arg, Value, tag};
 use crate::word::{Read, Reader, Stop, word_at};
 
@@ -254,6 +255,8 @@ pub struct FlushedReply<'a> {
     pub omitted: u32,
     /// The cost of the batch.
     pub counters: Counters,
+    /// The profile of the batch, if the session asked for profiles.
+    pub profile: Option<Profile<'a>>,
     outcomes: &'a [u8],
     exceptions: &'a [u8],
 }
@@ -275,12 +278,15 @@ impl<'a> FlushedReply<'a> {
 
 impl std::fmt::Debug for FlushedReply<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("FlushedReply")
-            .field("outcomes", &self.outcomes().collect::<Vec<_>>())
+        let mut out = f.debug_struct("FlushedReply");
+        out.field("outcomes", &self.outcomes().collect::<Vec<_>>())
             .field("exceptions", &self.exceptions().collect::<Vec<_>>())
             .field("omitted", &self.omitted)
-            .field("counters", &self.counters)
-            .finish()
+            .field("counters", &self.counters);
+        if let Some(profile) = &self.profile {
+            out.field("profile", profile);
+        }
+        out.finish()
     }
 }
 
@@ -484,7 +490,9 @@ fn reply<'a>(stream: &mut Reader<'a>, whole: &'a [u8]) -> Read<Reply<'a>> {
     let code = word as u8;
     let number = (word >> 32) as u32;
     let known = op::find(code).is_some_and(|op| op.from == op::From::Server);
-    stream.check(known && (word >> 8) & 0xff_ffff == 0, "the code of a reply")?;
+    let flags = (word >> 8) as u32 & 0xff_ffff;
+    let profiled = code == op::FLUSHED && flags == op::FLUSHED_PROFILED;
+    stream.check(known && (flags == 0 || profiled), "the code of a reply")?;
     let length = stream.word()?;
     stream.check(length.is_multiple_of(8), "a length in whole words")?;
     stream.take(length)?;
@@ -492,7 +500,10 @@ fn reply<'a>(stream: &mut Reader<'a>, whole: &'a [u8]) -> Read<Reply<'a>> {
     let end = stream.at();
     let mut reader = Reader::new(whole.get(..end).unwrap_or(whole), end);
     reader.take(16)?;
-    let read = body(&mut reader, code, number);
+    let read = match code {
+        op::FLUSHED => flushed(&mut reader, number, profiled).map(Reply::Flushed),
+        code => body(&mut reader, code, number),
+    };
     match read {
         Err(Stop::Need(_)) => reader.bad(ErrorNumber::BadWord, "a reply of the length in its header"),
         Ok(_) if reader.at() != end => reader.bad(ErrorNumber::BadWord, "a reply no longer than its parts"),
@@ -512,7 +523,6 @@ fn body<'a>(reader: &mut Reader<'a>, code: u8, number: u32) -> Read<Reply<'a>> {
             let limits = Limits(reader.words(count.saturating_mul(2))?);
             Ok(Reply::Welcome(Welcome { version: number, digest, limits, session, server }))
         }
-        op::FLUSHED => flushed(reader, number).map(Reply::Flushed),
         op::INTERFACE => {
             unnumbered(reader)?;
             Ok(Reply::Interface(reader.byte_string()?))
@@ -535,7 +545,7 @@ fn body<'a>(reader: &mut Reader<'a>, code: u8, number: u32) -> Read<Reply<'a>> {
     }
 }
 
-fn flushed<'a>(reader: &mut Reader<'a>, count: u32) -> Read<FlushedReply<'a>> {
+fn flushed<'a>(reader: &mut Reader<'a>, count: u32, profiled: bool) -> Read<FlushedReply<'a>> {
     let counts = reader.word()?;
     let exception_count = counts as u32;
     let cost = reader.word()?;
@@ -551,13 +561,16 @@ fn flushed<'a>(reader: &mut Reader<'a>, count: u32) -> Read<FlushedReply<'a>> {
     for _ in 0..exception_count {
         exception(reader)?;
     }
+    let exceptions = reader.since(middle);
+    let profile = profiled.then(|| Profile::read(reader)).transpose()?;
     Ok(FlushedReply {
         outcome_count: count,
         exception_count,
         omitted: (counts >> 32) as u32,
         counters,
+        profile,
         outcomes,
-        exceptions: reader.since(middle),
+        exceptions,
     })
 }
 

@@ -1,6 +1,7 @@
 //! Commands and replies survive the way through bytes, whole, cut short, and mangled.
 
 use bifrost_wire::encode::{self, Counters, Exceptions, Flushed};
+use bifrost_wire::profile::{Cost, Entry, Rest, Subject, Totals};
 use bifrost_wire::value::tag;
 use bifrost_wire::*;
 
@@ -27,6 +28,7 @@ enum Owned {
     FlushKept(Vec<u32>, u8),
     Plain(u8),
     History(bool),
+    Profile(bool),
     Do(i64),
     Then(i64),
     When(String, Vec<u32>),
@@ -121,6 +123,7 @@ fn command() -> impl Strategy<Value = Owned> {
         ])
         .prop_map(Owned::Plain),
         any::<bool>().prop_map(Owned::History),
+        any::<bool>().prop_map(Owned::Profile),
         any::<i64>().prop_map(Owned::Do),
         any::<i64>().prop_map(Owned::Then),
         (name(), vec(type_number(), 0..5)).prop_map(|(n, t)| Owned::When(n, t)),
@@ -172,6 +175,7 @@ fn encode_owned(out: &mut Vec<u8>, command: &Owned) {
         Owned::Flush(w, q) => encode::flush(out, w.iter().copied(), *q),
         Owned::FlushKept(w, n) => encode::flush_kept(out, w.iter().copied(), *n),
         Owned::Plain(code) => encode::plain(out, *code),
+        Owned::Profile(on) => encode::profile(out, *on),
         Owned::History(clear) => encode::history(out, *clear),
         Owned::Do(r) => encode::loop_body(out, Ref(*r)),
         Owned::Then(r) => encode::then(out, Ref(*r)),
@@ -351,6 +355,7 @@ impl Owned {
             | Owned::FlushKept(..)
             | Owned::Plain(_)
             | Owned::History(_)
+            | Owned::Profile(_)
             | Owned::When(..)
             | Owned::Others(_)
             | Owned::Procedure(..) => Vec::new(),
@@ -378,6 +383,35 @@ fn calls_are_those_of_decode(bytes: &[u8]) -> Result<(), TestCaseError> {
     // As text: NaN is not equal to itself.
     prop_assert_eq!(format!("{:?}", decode_call(bytes, FRAME_BYTES_MAX)), format!("{call:?}"));
     Ok(())
+}
+
+fn cost() -> impl Strategy<Value = Cost> {
+    (any::<u64>(), any::<[u32; 4]>()).prop_map(|(nanoseconds, [calls, fuel, fetches, objects])| Cost {
+        nanoseconds,
+        calls,
+        fuel,
+        fetches,
+        objects,
+    })
+}
+
+fn profile() -> impl Strategy<Value = OwnedProfile> {
+    let entry = (any::<bool>(), 1u32.., cost()).prop_map(|(is_structure, call, cost)| {
+        let subject = if is_structure { Subject::Structure } else { Subject::Command };
+        Entry { subject, call, cost }
+    });
+    let rest = (1u32.., cost()).prop_map(|(omitted, cost)| Rest { omitted, cost });
+    let totals = (any::<u64>(), any::<[u32; 3]>())
+        .prop_map(|(nanoseconds, [fetches, objects, runs])| Totals { nanoseconds, fetches, objects, runs });
+    (totals, vec(entry, 0..6), proptest::option::of(rest)).prop_map(|(totals, entries, rest)| OwnedProfile {
+        totals,
+        entries: entries.into(),
+        rest,
+    })
+}
+
+fn put_profile(profile: &OwnedProfile, writer: &mut Flushed<'_>) {
+    writer.profile(&profile.totals, profile.entries.iter().copied(), profile.rest.as_ref());
 }
 
 proptest! {
@@ -463,14 +497,22 @@ proptest! {
         calls in any::<u32>(),
         fuel in any::<u32>(),
         omitted in any::<u32>(),
+        profile in proptest::option::of(profile()),
     ) {
         let mut bytes = Vec::new();
         let mut writer = Flushed::begin(&mut bytes);
         outcomes.iter().for_each(|o| writer.outcome(&o.view()));
         put_rows(&rows, &mut writer);
         exceptions.iter().for_each(|e| put(e, &mut writer));
+        if let Some(profile) = &profile {
+            put_profile(profile, &mut writer);
+        }
         writer.finish(Counters { calls, fuel }, omitted);
         check_reply(&bytes)?;
+        let Ok(DecodedReply::Reply(Reply::Flushed(flushed), _)) = decode_reply(&bytes, REPLY_BYTES_MAX) else {
+            panic!("a flushed")
+        };
+        prop_assert_eq!(flushed.profile.map(OwnedProfile::from), profile);
     }
 
     #[test]
@@ -478,6 +520,7 @@ proptest! {
         exceptions in vec(exception(), 3..6),
         outcomes in vec(outcome(), 0..6),
         rows in vec((any::<i64>(), 1..i64::MAX, ".{0,12}"), 0..6),
+        profile in proptest::option::of(profile()),
         at in any::<prop::sample::Index>(),
         to in any::<u8>(),
     ) {
@@ -486,10 +529,33 @@ proptest! {
         outcomes.iter().for_each(|o| writer.outcome(&o.view()));
         put_rows(&rows, &mut writer);
         exceptions.iter().for_each(|e| put(e, &mut writer));
+        if let Some(profile) = &profile {
+            put_profile(profile, &mut writer);
+        }
         writer.finish(Counters::default(), 0);
         let at = at.index(bytes.len());
         bytes[at] = to;
         let _ = decode_reply(&bytes, REPLY_BYTES_MAX).map(|d| format!("{d:?}"));
+    }
+
+    #[test]
+    fn mangled_profiles_do_no_harm(
+        profile in profile(),
+        at in any::<prop::sample::Index>(),
+        to in any::<u8>(),
+    ) {
+        let mut bytes = Vec::new();
+        let mut writer = Flushed::begin(&mut bytes);
+        put_profile(&profile, &mut writer);
+        writer.finish(Counters::default(), 0);
+        let at = at.index(bytes.len());
+        bytes[at] = to;
+        if let Ok(DecodedReply::Reply(reply, length)) = decode_reply(&bytes, REPLY_BYTES_MAX) {
+            // What is accepted has one encoding.
+            let mut again = Vec::new();
+            encode::reply(&mut again, &reply);
+            prop_assert_eq!(&again, &bytes[..length]);
+        }
     }
 }
 
@@ -572,6 +638,49 @@ fn names_of_places_are_cut_and_longer_ones_refused() {
     let mut line = bytes;
     line[at - 4] = 1;
     assert_eq!(places_in(&line).unwrap_err().what, "the number of a line");
+}
+
+#[test]
+fn profiles_are_compared_with_their_counts() {
+    let cost = Cost { nanoseconds: 5, calls: 1, fuel: 1, fetches: 1, objects: 2 };
+    let entry = Entry { subject: Subject::Structure, call: 3, cost };
+    let rest = Some(Rest { omitted: 2, cost });
+    let profile = OwnedProfile { totals: Totals::default(), entries: [entry, entry].into(), rest };
+    let mut good = Vec::new();
+    let mut writer = Flushed::begin(&mut good);
+    put_profile(&profile, &mut writer);
+    writer.finish(Counters::default(), 0);
+    check_reply(&good).unwrap();
+    // The parts follow the four words of an empty reply: four words of the profile, two entries of
+    // four words, and the rest.
+    let (runs, counts, first, second, rest) = (32 + 16, 32 + 24, 32 + 32, 32 + 64, 32 + 96);
+    assert_eq!(good.len(), rest + 32);
+    let changed = |at: usize, to: u8| {
+        let mut bytes = good.clone();
+        bytes[at] = to;
+        decode_reply(&bytes, REPLY_BYTES_MAX).map(|_| ()).map_err(|error| error.what)
+    };
+    assert_eq!(changed(1, 1), Ok(()), "the flag is set already");
+    assert_eq!(changed(1, 0), Err("a reply no longer than its parts"));
+    assert_eq!(changed(1, 2), Err("the code of a reply"));
+    assert_eq!(changed(2, 1), Err("the code of a reply"));
+    assert_eq!(changed(runs + 4, 1), Err("zeros behind the number of runs"));
+    assert_eq!(changed(first, 2), Err("the kind of an entry"));
+    assert_eq!(changed(second, 3), Err("the kind of an entry"));
+    assert_eq!(changed(first + 1, 1), Err("the kind of an entry"));
+    assert_eq!(changed(second + 4, 0), Err("the position of a call"));
+    assert_eq!(changed(rest, 0), Err("the rest of a profile"));
+    assert_eq!(changed(rest + 4, 1), Err("the rest of a profile"));
+    assert_eq!(changed(counts, 1), Err("the rest of a profile"));
+    assert_eq!(changed(counts, 3), Err("the position of a call"));
+    assert_eq!(changed(counts, 200), Err("the position of a call"));
+    assert_eq!(changed(counts + 4, 0), Err("a reply no longer than its parts"));
+    assert_eq!(changed(8, good[8] - 8), Err("a reply of the length in its header"));
+    // Only a flushed has one.
+    let mut farewell = Vec::new();
+    encode::farewell(&mut farewell);
+    farewell[1] = 1;
+    assert!(decode_reply(&farewell, REPLY_BYTES_MAX).is_err());
 }
 
 #[test]

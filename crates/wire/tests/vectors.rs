@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use bifrost_wire::encode::{self, Counters, Exceptions, Flushed};
 use bifrost_wire::interface::{Interface, Numbering};
+use bifrost_wire::profile::{Cost, Entry, Rest, Subject, Totals};
 use bifrost_wire::text::Translator;
 use bifrost_wire::value::tag;
 use bifrost_wire::*;
@@ -139,6 +140,8 @@ commit
 abort
 $changed := wait 30000
 wait 0
+profile on
+profile off
 flush
 bye
 hello 2 name "traced" trace "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -147,6 +150,7 @@ hello 2 name "traced" trace "00-0af7651916cd43dd8448eb211c80319c-b7ad6b716920333
 #[test]
 fn commands() {
     let mut translator = Translator::new(numbering());
+    translator.set_limits(Limit::ALL.iter().map(|limit| (*limit as u32, limit.default_value())));
     let mut fresh = Vec::new();
     for line in LINES.lines().filter(|l| !l.is_empty()) {
         let (mut bytes, mut answer) = (Vec::new(), String::new());
@@ -325,6 +329,34 @@ fn replies() {
         w.failure(3, &[], "failure", &text, PlaceList { places: &places[2..], more: 0 });
         w.finish(Counters { calls: 3, fuel: 3 }, 0);
     });
+    add(&|out| {
+        let mut w = Flushed::begin(out);
+        w.profile(&Totals { nanoseconds: 49, fetches: 0, objects: 0, runs: 1 }, [].into_iter(), None);
+        w.finish(Counters { calls: 0, fuel: 0 }, 0);
+    });
+    add(&|out| {
+        let mut w = Flushed::begin(out);
+        w.outcome(&Outcome::Value(Value::Int(7)));
+        w.outcome(&Outcome::Exception(0));
+        w.signal(3, &[], "not_found", &[]);
+        let cost = |nanoseconds, [calls, fuel, fetches, objects]: [u32; 4]| Cost {
+            nanoseconds,
+            calls,
+            fuel,
+            fetches,
+            objects,
+        };
+        let entries = [
+            Entry { subject: Subject::Command, call: 1, cost: cost(61_000, [1, 1, 2, 9]) },
+            Entry { subject: Subject::Structure, call: 2, cost: cost(12_900, [40, 60, 0, 0]) },
+            Entry { subject: Subject::Structure, call: 2, cost: cost(0, [0, 0, 0, 0]) },
+            Entry { subject: Subject::Command, call: u32::MAX, cost: cost(1 << 40, [u32::MAX; 4]) },
+        ];
+        let totals = Totals { nanoseconds: 1 << 41, fetches: u32::MAX, objects: 9, runs: 3 };
+        let rest = Rest { omitted: 17, cost: cost(4_099, [17, 17, 1, 1]) };
+        w.profile(&totals, entries.into_iter(), Some(&rest));
+        w.finish(Counters { calls: 58, fuel: 78 }, 0);
+    });
     add(&|out| encode::interface(out, b"{\"types\":[],\"routines\":[]}"));
     add(&|out| {
         let mut w = Exceptions::begin(out);
@@ -406,6 +438,8 @@ fn malformed() {
         ("a range that ends beyond the last number", "0800000001000000 ffffffff02000000"),
         ("a type beyond the last number", "1c01000000000000 0000000000000000 ffffffff00000000"),
         ("return with a tag but no value", "2000030000000000"),
+        ("profile with a flag that is none", "0f02000000000000"),
+        ("profile with a number", "0f01000001000000"),
     ];
     // Each level has the words of its length, its type and the tag of its one item.
     let levels = (0..=COMPOUND_DEPTH_MAX as u64).rev();

@@ -1,5 +1,6 @@
 //! Answers, before they are lines or JSON.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use serde_json::{Map, Value as Json, json};
@@ -7,6 +8,7 @@ use serde_json::{Map, Value as Json, json};
 use crate::error::ErrorNumber;
 use crate::interface::Interface;
 use crate::json::json_places;
+use crate::profile::{OwnedProfile, Rest, Subject};
 use crate::reply::{Exception, ExceptionKind, Outcome};
 use crate::value::{Arg, Value};
 
@@ -196,6 +198,8 @@ pub(super) struct Answer {
     pub(super) exceptions: Vec<Item>,
     pub(super) omitted: u64,
     pub(super) calls: u32,
+    /// The profile, with the names of commands by their positions.
+    pub(super) profile: Option<(OwnedProfile, BTreeMap<u32, String>)>,
 }
 
 impl Answer {
@@ -217,6 +221,19 @@ impl Answer {
         }
         if self.omitted > 0 {
             writeln!(out, "and {} more exceptions", self.omitted)?;
+        }
+        if let Some((profile, names)) = &self.profile {
+            writeln!(out, "# {}", profile.totals)?;
+            for entry in &profile.entries {
+                let name = match entry.subject {
+                    Subject::Structure => "structure",
+                    Subject::Command => names.get(&entry.call).map_or("?", String::as_str),
+                };
+                writeln!(out, "# @{} {name}: {}", entry.call, entry.cost)?;
+            }
+            if let Some(Rest { omitted, cost }) = &profile.rest {
+                writeln!(out, "# {omitted} more: {cost}")?;
+            }
         }
         match self.listed {
             Some((items, more)) => {
@@ -246,6 +263,10 @@ impl Answer {
             json.insert("omitted".to_owned(), json!(self.omitted));
         }
         json.insert("calls".to_owned(), json!(self.calls));
+        if let Some((profile, names)) = &self.profile {
+            let profile = crate::json::profile(profile, |call| names.get(&call).cloned());
+            json.insert("profile".to_owned(), profile);
+        }
         json.into()
     }
 }

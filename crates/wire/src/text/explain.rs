@@ -8,6 +8,7 @@ use crate::command::{Command, Decoded, decode};
 use crate::encode::Counters;
 use crate::ids::{Ref, TypeNumber};
 use crate::interface::{Heading, Interface, Numbering, Shape};
+use crate::profile::{Cost, Entry, OwnedProfile, Rest, Subject};
 use crate::value::{Arg, Args, Compound, Value};
 
 use super::print;
@@ -46,6 +47,8 @@ pub struct Explainer<'n> {
     depth: usize,
     /// True if the next call is that of a `foreach`.
     iterates: bool,
+    /// The entries of the batch's profile whose commands have not come yet.
+    entries: &'n [Entry],
 }
 
 impl<'n> Explainer<'n> {
@@ -59,6 +62,7 @@ impl<'n> Explainer<'n> {
             variables: HashMap::new(),
             depth: 0,
             iterates: false,
+            entries: &[],
         }
     }
 
@@ -74,12 +78,17 @@ impl<'n> Explainer<'n> {
     }
 
     /// Returns the lines of a batch of which as much was kept, and the number of bytes that were
-    /// not, as a comment.
-    pub fn kept(&mut self, batch: &Kept) -> String {
+    /// not, as a comment. With a profile, each line ends with the cost of its command, and that of
+    /// the commands without an entry is a line of its own.
+    pub fn kept(&mut self, batch: &Kept, profile: Option<&'n OwnedProfile>) -> String {
         let mut out = String::new();
+        self.entries = profile.map_or(&[], |profile| &profile.entries);
         let more = self.whole(&batch.bytes, &mut out) + batch.more;
         if more > 0 {
             let _ = writeln!(out, "# {more} more bytes, which are not kept");
+        }
+        if let Some(Rest { omitted, cost }) = profile.and_then(|profile| profile.rest) {
+            let _ = writeln!(out, "# {omitted} more: {cost}");
         }
         out
     }
@@ -116,12 +125,29 @@ impl<'n> Explainer<'n> {
             _ => (0, usize::from(self.iterates)),
         };
         self.depth = self.depth.saturating_sub(before);
-        let indent = self.depth;
+        let (indent, first) = (self.depth, self.futures + 1);
+        let begins = self.iterates || before == 0 && after == 1;
         let text = self.text(command);
+        let cost = match before + indent == 0 && (begins || self.futures >= first) {
+            true => self.cost(if begins { Subject::Structure } else { Subject::Command }, first),
+            false => None,
+        };
+        let mut cost = cost.map_or(String::new(), |cost| format!("  # {cost}"));
         for line in text.lines() {
-            let _ = writeln!(out, "{:1$}{line}", "", 2 * indent);
+            let _ = writeln!(out, "{:1$}{line}{cost}", "", 2 * indent);
+            cost.clear();
         }
         self.depth += after;
+    }
+
+    /// Takes the cost of a command or structure from the profile, if it has an entry.
+    fn cost(&mut self, subject: Subject, call: u32) -> Option<Cost> {
+        let (entry, rest) = self.entries.split_first()?;
+        if (entry.subject, entry.call) != (subject, call) {
+            return None;
+        }
+        self.entries = rest;
+        Some(entry.cost)
     }
 
     fn interface(&self) -> &'n Interface {
@@ -244,6 +270,8 @@ impl<'n> Explainer<'n> {
             Command::Abort => self.results(1, "abort".to_owned()),
             Command::Wait { ms } => self.results(1, format!("wait {ms}")),
             Command::Bye => "bye".to_owned(),
+            Command::Profile { on: true } => "profile on".to_owned(),
+            Command::Profile { on: false } => "profile off".to_owned(),
             Command::While => "while".to_owned(),
             Command::Do { test } => format!("do {}", self.reference(test)),
             Command::If => "if".to_owned(),
@@ -399,6 +427,8 @@ pub(super) struct Explained {
     last: Kept,
     /// The work and the failures of the last batch, if it is answered.
     ran: Option<(Counters, usize)>,
+    /// The profile of the last batch, if its answer has one.
+    profile: Option<OwnedProfile>,
     /// True if the line that is said ends the batch.
     ends: bool,
     /// The batches that were ended.
@@ -413,7 +443,7 @@ impl Explained {
             self.number += 1;
             std::mem::swap(&mut self.now, &mut self.last);
             self.now.clear();
-            self.ran = None;
+            (self.ran, self.profile) = (None, None);
         }
     }
 
@@ -423,24 +453,28 @@ impl Explained {
     }
 
     /// Notes the answer to the last batch.
-    pub(super) fn ran(&mut self, counters: Counters, failures: usize) {
+    pub(super) fn ran(&mut self, counters: Counters, failures: usize, profile: Option<OwnedProfile>) {
         self.ran = Some((counters, failures));
+        self.profile = profile;
     }
 
     /// Returns the batch, or the last one if it is empty.
-    pub(super) fn text(&self, explainer: &mut Explainer<'_>) -> String {
+    pub(super) fn text<'e>(&'e self, explainer: &mut Explainer<'e>) -> String {
         if self.now.is_empty() && self.number == 0 {
             return "# batch 1: nothing is recorded\n".to_owned();
         }
-        let (number, batch, ran) = match self.now.is_empty() {
-            true => (self.number, &self.last, self.ran),
-            false => (self.number + 1, &self.now, None),
+        let (number, batch, ran, profile) = match self.now.is_empty() {
+            true => (self.number, &self.last, self.ran, self.profile.as_ref()),
+            false => (self.number + 1, &self.now, None, None),
         };
-        let ran = match ran {
+        let mut ran = match ran {
             None => String::new(),
             Some((Counters { calls, fuel }, 0)) => format!(": {calls} calls run, fuel {fuel}"),
             Some((Counters { calls, fuel }, n)) => format!(": {calls} calls run, fuel {fuel}, {n} failures"),
         };
-        format!("# batch {number}{ran}\n{}", explainer.kept(batch))
+        if let Some(profile) = profile {
+            let _ = write!(ran, ", {}", profile.totals);
+        }
+        format!("# batch {number}{ran}\n{}", explainer.kept(batch, profile))
     }
 }

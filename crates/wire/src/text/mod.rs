@@ -52,6 +52,7 @@ free $e                            remove a name, and free its object
 describe [DataBase]                the types and routines, or one type
 limits                             the limits of the session
 explain                            the commands of the batch; after a flush those of the last one, and what they used
+profile on                         the time, the fuel and the fetches of each command, after each flush; profile off
 history    clear                   the exceptions so far; clear them
 bye
 @3 is the third result of the batch, h5 a handle, # starts a comment";

@@ -78,6 +78,8 @@ pub enum Line {
     Limits,
     /// `explain`
     Explain,
+    /// `profile on`, or `profile off`
+    Profile(bool),
     /// `help`
     Help,
     /// `bye`
@@ -382,6 +384,13 @@ impl Parser<'_> {
             // A routine may have this name: its call has arguments.
             "limits" if self.peek().is_none() => Line::Limits,
             "explain" if self.peek().is_none() => Line::Explain,
+            "profile" => {
+                let on = self.take_word("on");
+                if !on && !self.take_word("off") {
+                    return Err(self.bad("`on` or `off` was expected"));
+                }
+                Line::Profile(on)
+            }
             "names" if self.peek().is_none() => Line::List(Some(LISTED_MAX), self.names_of_root()),
             "help" => Line::Help,
             "bye" => Line::Bye,

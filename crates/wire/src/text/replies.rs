@@ -8,6 +8,7 @@ use serde_json::json;
 use crate::error::ErrorNumber;
 use crate::ids::{Ref, TypeNumber};
 use crate::mention::with_names;
+use crate::profile::OwnedProfile;
 use crate::reply::{Exception, ExceptionKind, FlushedReply, Outcome, Reply};
 use crate::value::{Arg, Value};
 
@@ -109,8 +110,16 @@ impl Translator {
             };
             settled.push((*position, typed, Item::outcome(interface, &outcome)));
         }
-        self.explained.ran(reply.counters, reply.exceptions().len() + reply.omitted as usize);
-        let mut answer = Answer { calls: reply.counters.calls, ..Answer::default() };
+        let profile: Option<OwnedProfile> = reply.profile.map(OwnedProfile::from);
+        let failures = reply.exceptions().len() + reply.omitted as usize;
+        self.explained.ran(reply.counters, failures, profile.clone());
+        let profile = profile.map(|profile| {
+            let name =
+                |call: u32| Some((call, self.futures.get((call as usize).wrapping_sub(1))?.call.clone()));
+            let names = profile.entries.iter().filter_map(|entry| name(entry.call)).collect();
+            (profile, names)
+        });
+        let mut answer = Answer { calls: reply.counters.calls, profile, ..Answer::default() };
         let mut objects = Vec::new();
         for (line, (label, typed)) in asked.shown.iter().enumerate() {
             let found = match &typed.known {

@@ -366,6 +366,14 @@ impl Translator {
                 self.outside("clear")?;
                 encode::history(out, true);
             }
+            Line::Profile(on) => {
+                self.outside("profile")?;
+                let is_known = self.limits.iter().any(|(limit, _)| *limit == Limit::ProfileEntries);
+                if !is_known {
+                    return Err(LineError::new(1, "the server makes no profiles"));
+                }
+                encode::profile(out, on);
+            }
             Line::Limits if self.limits.is_empty() => {
                 return Err(LineError::new(1, "the limits are known after `hello`"));
             }
