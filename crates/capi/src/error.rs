@@ -95,6 +95,8 @@ pub enum Status {
     /// The server is lost in a run of a service that must not be begun again: `bf_service_ran` says
     /// what is known.
     Lost,
+    /// The server makes no profiles of batches.
+    NoProfiles,
 }
 
 /// Returns the status of a misuse.
@@ -123,6 +125,7 @@ fn of_misuse(misuse: Misuse) -> Status {
         Misuse::TooDeep => Status::TooDeep,
         Misuse::UnderWay => Status::UnderWay,
         Misuse::NotAsynchronous => Status::NotAsynchronous,
+        Misuse::NoProfiles => Status::NoProfiles,
     }
 }
 

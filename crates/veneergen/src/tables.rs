@@ -14,6 +14,7 @@ use bifrost_recorder::Misuse;
 use bifrost_recorder::{ARGUMENTS_MAX, CAUSES_MAX, HISTORY_MAX, MARKER_BYTES, PUBLISH_BYTES, REMAP_FUTURES};
 use bifrost_wire::interface::Kind;
 use bifrost_wire::places::PLACE_BYTES_MAX;
+use bifrost_wire::profile::kind as entry;
 use bifrost_wire::reply::kind;
 use bifrost_wire::value::tag;
 use bifrost_wire::{
@@ -254,6 +255,19 @@ fn constants() -> Vec<Constant> {
             "The flag of `flush`: later batches may name its futures.",
         ),
         constant("HISTORY_CLEAR", op::HISTORY_CLEAR as usize, "The flag of `history`: clear it."),
+        constant("PROFILE_ON", op::PROFILE_ON as usize, "The flag of `profile`: profiles are wanted."),
+        constant(
+            "FLUSHED_PROFILED",
+            op::FLUSHED_PROFILED as usize,
+            "The flag of `flushed`: it ends with a profile.",
+        ),
+        constant(
+            "PROFILE_COMMAND",
+            usize::from(entry::COMMAND),
+            "The entry of a command outside structures.",
+        ),
+        constant("PROFILE_STRUCTURE", usize::from(entry::STRUCTURE), "The entry of a whole structure."),
+        constant("PROFILE_REST", usize::from(entry::REST), "The entry of all commands without one."),
         constant("OTHERS_NAMED", op::OTHERS_NAMED as usize, "The flag of `others`: the name is wanted."),
         constant(
             "TRANSACTION_NAMED",

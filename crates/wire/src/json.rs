@@ -186,8 +186,13 @@ fn exception(e: &Exception<'_>) -> Json {
     Json::Object(out)
 }
 
+/// Returns a profile.
+pub fn profile(profile: &OwnedProfile) -> Json {
+    profile_with(profile, |_| None)
+}
+
 /// Returns a profile; `name` is that of a command by its position, where it is known.
-pub(crate) fn profile(profile: &OwnedProfile, name: impl Fn(u32) -> Option<String>) -> Json {
+pub(crate) fn profile_with(profile: &OwnedProfile, name: impl Fn(u32) -> Option<String>) -> Json {
     let Totals { nanoseconds, fetches, objects, runs } = profile.totals;
     let entries = profile.entries.iter().map(|entry| {
         let mut item = json!({"call": entry.call});
@@ -234,7 +239,7 @@ pub fn reply(reply: &Reply<'_>) -> Json {
                 "omitted": f.omitted, "calls": f.counters.calls, "fuel": f.counters.fuel,
             });
             if let Some(of_batch) = &f.profile {
-                flushed["profile"] = profile(&(*of_batch).into(), |_| None);
+                flushed["profile"] = profile(&(*of_batch).into());
             }
             json!({ "flushed": flushed })
         }

@@ -61,6 +61,7 @@ export const OP_BYE = 0x0b;
 export const OP_SEND = 0x0c;
 export const OP_ROWS = 0x0d;
 export const OP_EMIT = 0x0e;
+export const OP_PROFILE = 0x0f;
 export const OP_WHILE = 0x10;
 export const OP_DO = 0x11;
 export const OP_END_WHILE = 0x12;
@@ -134,6 +135,7 @@ export const LIMIT_ROWS = 17;
 export const LIMIT_PROCEDURE_DEPTH = 18;
 export const LIMIT_WAIT_MS = 19;
 export const LIMIT_BATCHES_UNDER_WAY = 20;
+export const LIMIT_PROFILE_ENTRIES = 21;
 
 // Numbers of errors.
 export const ERROR_NO_SUCH_HANDLE = 1;
@@ -251,6 +253,7 @@ export const MISUSE_NOT_ASYNCHRONOUS = 20;
 export const MISUSE_RELEASED = 21;
 export const MISUSE_LEFT_OPEN = 22;
 export const MISUSE_NOT_TEXT = 23;
+export const MISUSE_NO_PROFILES = 24;
 
 /** The names of errors, by number. */
 export const ERROR_NAMES = {
@@ -380,6 +383,7 @@ export const LIMIT_NAMES = {
   18: "procedure_depth_max",
   19: "wait_ms_max",
   20: "batches_under_way_max",
+  21: "profile_entries_max",
 } as const;
 
 /** The defaults of limits, by number. */
@@ -404,6 +408,7 @@ export const LIMIT_DEFAULTS = {
   18: 10000,
   19: 60000,
   20: 16,
+  21: 1024,
 } as const;
 
 /** The methods behind operators: name, type, method; stubs list their numbers in this order. */
@@ -499,6 +504,7 @@ export const MISUSE_NAMES = {
   21: "Released",
   22: "LeftOpen",
   23: "NotText",
+  24: "NoProfiles",
 } as const;
 
 /** The texts of misuses, by number. */
@@ -526,4 +532,5 @@ export const MISUSE_TEXTS = {
   21: "the stub was released before this use",
   22: "the block of the structure was left by a jump of the program, before its end was recorded",
   23: "a text is UTF-8, and a character a Unicode scalar value",
+  24: "the server makes no profiles of batches",
 } as const;

@@ -151,7 +151,7 @@ impl<'s> Session<'s> {
             Command::Lookup { .. } | Command::Rows { .. } | Command::Get { .. } | Command::Wait { .. } => {
                 ensure(self.batch.open.is_empty(), || "inside a structure".into())?;
             }
-            Command::Commit | Command::ClearHistory => {
+            Command::Commit | Command::ClearHistory | Command::Profile { .. } => {
                 ensure(self.batch.open.is_empty() && !self.batch.transaction, || "inside".into())?;
             }
             // One in a transaction has the server refuse it.

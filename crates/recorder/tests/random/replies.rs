@@ -20,13 +20,15 @@ pub struct Server {
     failing: usize,
     /// Of a hundred replies, how many are no answers.
     bad: usize,
+    /// True if replies have profiles.
+    profiled: bool,
 }
 
 impl Server {
     pub fn new(mut dice: Dice, interface: Numbering) -> Server {
         let failing = dice.weighted(&[(3, 0), (4, 5), (3, 20), (1, 60)]);
         let bad = dice.weighted(&[(8, 0), (2, 15)]);
-        Server { dice, interface, procedures: Vec::new(), next_handle: 1, failing, bad }
+        Server { dice, interface, procedures: Vec::new(), next_handle: 1, failing, bad, profiled: false }
     }
 
     /// Makes the step with the answer to a batch.
@@ -41,8 +43,10 @@ impl Server {
                 calls.extend((!results.is_empty()).then_some(made.len() as u32 + 1));
             }
             made.extend(results);
-            if let Command::Flush { wanted: positions, .. } = command {
-                wanted = positions.positions().collect();
+            match command {
+                Command::Flush { wanted: positions, .. } => wanted = positions.positions().collect(),
+                Command::Profile { on } => self.profiled = on,
+                _ => {}
             }
         }
         if self.dice.percent(self.bad) {
@@ -114,7 +118,34 @@ impl Server {
         }
         let omitted = if self.failing > 0 && self.dice.percent(3) { self.dice.below(3) } else { 0 };
         let exceptions: Vec<Json> = exceptions.into_iter().map(|(_, exception)| exception).collect();
-        json!({"outcomes": outcomes, "exceptions": exceptions, "omitted": omitted})
+        let mut flushed = json!({"outcomes": outcomes, "exceptions": exceptions, "omitted": omitted});
+        if self.profiled && self.dice.percent(90) {
+            flushed["profile"] = self.profile(calls);
+        }
+        flushed
+    }
+
+    fn profile(&mut self, calls: &[u32]) -> Json {
+        let dice = &mut self.dice;
+        let mut cost = |mut json: Json| {
+            for name in ["nanoseconds", "calls", "fuel", "fetches", "objects"] {
+                json[name] = json!(dice.below(1 << 16));
+            }
+            json
+        };
+        let entries = calls.iter().take(8).map(|call| match call % 3 {
+            0 => cost(json!({"call": call, "structure": true})),
+            _ => cost(json!({"call": call})),
+        });
+        let entries: Vec<Json> = entries.collect();
+        let rest = (calls.len() > 8).then(|| cost(json!({"omitted": calls.len() - 8})));
+        let (fetches, runs) = (self.dice.below(9), 1 + self.dice.below(3));
+        let mut profile = json!({"nanoseconds": self.dice.below(1 << 20), "fetches": fetches,
+            "objects": 3 * fetches, "runs": runs, "entries": entries});
+        if let Some(rest) = rest {
+            profile["rest"] = rest;
+        }
+        profile
     }
 
     /// Makes an exception; true if it ends the batch.

@@ -86,6 +86,9 @@ impl<'c> Author<'c> {
         if dice.percent(20) {
             limits["wait_ms_max"] = json!(50);
         }
+        if dice.percent(50) {
+            limits["profile_entries_max"] = json!(8);
+        }
         if limits != json!({}) {
             case["limits"] = limits;
         }
@@ -168,6 +171,8 @@ impl<'c> Author<'c> {
             (1, "look"),
             (2, "exceptions"),
             (if_free(2), "clear_exceptions"),
+            (if_free(2), "profile"),
+            (1, "read_profile"),
             (if_free(3), "transaction"),
             (if shipping && depth == 0 { 14 } else { 0 }, "end_transaction"),
         ]);
@@ -333,6 +338,8 @@ impl<'c> Author<'c> {
                 "abort" | "commit" => json!({step: true, "as": self.new_stub("")}),
                 _ => json!({step: true}),
             },
+            "profile" => json!({"profile": self.dice.percent(70)}),
+            "read_profile" => json!({"read_profile": true}),
             "begin_flush" => match self.dice.percent(75) {
                 true => json!({"begin_flush": "kept"}),
                 false => json!({"begin_flush": true}),

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use bifrost_recorder::{CallName, Closed, Error, ErrorValue, FailurePlace};
 use bifrost_wire::encode::{self, Counters, Flushed};
+use bifrost_wire::profile::{Cost, Entry, Rest, Subject, Totals};
 use bifrost_wire::{
-    Arg, ErrorNumber, ExceptionKind, Outcome, OwnedCompound, OwnedValue, Place, PlaceList, Ref, TypeNumber,
+    Arg, ErrorNumber, ExceptionKind, Outcome, OwnedCompound, OwnedProfile, OwnedValue, Place, PlaceList, Ref,
+    TypeNumber,
 };
 use serde_json::{Map, Value as Json, json};
 
@@ -194,7 +196,35 @@ fn flushed(json: &Json, out: &mut Vec<u8>) {
             writer.exception(call, &rounds, &ExceptionKind::Refused { number, text });
         }
     }
+    if let Some(of_batch) = json.get("profile") {
+        let profile = profile(of_batch);
+        writer.profile(&profile.totals, profile.entries.iter().copied(), profile.rest.as_ref());
+    }
     writer.finish(Counters::default(), json.get("omitted").map_or(0, whole) as u32);
+}
+
+fn profile(json: &Json) -> OwnedProfile {
+    let count = |json: &Json, name: &str| whole(field(json, name)) as u32;
+    let cost = |json: &Json| Cost {
+        nanoseconds: whole(field(json, "nanoseconds")),
+        calls: count(json, "calls"),
+        fuel: count(json, "fuel"),
+        fetches: count(json, "fetches"),
+        objects: count(json, "objects"),
+    };
+    let entry = |json: &Json| Entry {
+        subject: if json.get("structure").is_some() { Subject::Structure } else { Subject::Command },
+        call: count(json, "call"),
+        cost: cost(json),
+    };
+    let totals = Totals {
+        nanoseconds: whole(field(json, "nanoseconds")),
+        fetches: count(json, "fetches"),
+        objects: count(json, "objects"),
+        runs: count(json, "runs"),
+    };
+    let rest = json.get("rest").map(|rest| Rest { omitted: count(rest, "omitted"), cost: cost(rest) });
+    OwnedProfile { totals, entries: list(json, "entries").map(entry).collect(), rest }
 }
 
 // Errors.

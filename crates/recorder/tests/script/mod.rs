@@ -501,6 +501,20 @@ impl<'c> Machine<'c> {
                 }
                 return None;
             }
+            "profile" => {
+                let on = what.as_bool().expect("true or false");
+                self.recorder.profile_due(on).and_then(|changes| match changes {
+                    true => {
+                        let admitted = self.admit();
+                        self.recorder.profile(admitted, on)
+                    }
+                    false => Ok(()),
+                })
+            }
+            "read_profile" => {
+                let profile = self.recorder.profile_of_last();
+                return Some(profile.map_or(Json::Null, bifrost_wire::json::profile));
+            }
             "leave" => {
                 if self.recorder.leave() {
                     self.send(false);

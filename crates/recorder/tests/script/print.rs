@@ -48,6 +48,8 @@ pub const OPERATIONS: &[&str] = &[
     "abandon_transaction",
     "exceptions",
     "clear_exceptions",
+    "profile",
+    "read_profile",
     "leave",
     "transmit",
     "ship",

@@ -264,7 +264,7 @@ impl Answer {
         }
         json.insert("calls".to_owned(), json!(self.calls));
         if let Some((profile, names)) = &self.profile {
-            let profile = crate::json::profile(profile, |call| names.get(&call).cloned());
+            let profile = crate::json::profile_with(profile, |call| names.get(&call).cloned());
             json.insert("profile".to_owned(), profile);
         }
         json.into()

@@ -102,6 +102,7 @@ OP_BYE: Final = 0x0B
 OP_SEND: Final = 0x0C
 OP_ROWS: Final = 0x0D
 OP_EMIT: Final = 0x0E
+OP_PROFILE: Final = 0x0F
 OP_WHILE: Final = 0x10
 OP_DO: Final = 0x11
 OP_END_WHILE: Final = 0x12
@@ -175,6 +176,7 @@ LIMIT_ROWS: Final = 17
 LIMIT_PROCEDURE_DEPTH: Final = 18
 LIMIT_WAIT_MS: Final = 19
 LIMIT_BATCHES_UNDER_WAY: Final = 20
+LIMIT_PROFILE_ENTRIES: Final = 21
 
 # Numbers of errors.
 ERROR_NO_SUCH_HANDLE: Final = 1
@@ -292,6 +294,7 @@ MISUSE_NOT_ASYNCHRONOUS: Final = 20
 MISUSE_RELEASED: Final = 21
 MISUSE_LEFT_OPEN: Final = 22
 MISUSE_NOT_TEXT: Final = 23
+MISUSE_NO_PROFILES: Final = 24
 
 # All errors, by number.
 ERRORS: Final[dict[int, ErrorRow]] = {
@@ -601,6 +604,7 @@ LIMITS: Final[tuple[LimitRow, ...]] = (
     LimitRow(18, "procedure_depth_max", 10000),
     LimitRow(19, "wait_ms_max", 60000),
     LimitRow(20, "batches_under_way_max", 16),
+    LimitRow(21, "profile_entries_max", 1024),
 )
 
 # The methods behind operators; the stubs list their numbers in this order.
@@ -791,5 +795,10 @@ MISUSES: Final[tuple[MisuseRow, ...]] = (
         23,
         "NotText",
         "a text is UTF-8, and a character a Unicode scalar value",
+    ),
+    MisuseRow(
+        24,
+        "NoProfiles",
+        "the server makes no profiles of batches",
     ),
 )
