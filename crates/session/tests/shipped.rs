@@ -125,6 +125,36 @@ impl Site {
 }
 
 #[test]
+fn the_profile_of_a_batch_that_is_run_again_has_the_commands_of_its_last_run() {
+    Site::each(1, |site| {
+        site.play(0, "profile on\na = lookup a\nflush a", "a = counter#1.0");
+        site.contend(2);
+        let script = "t = transaction\nx = counter.add a 5\nconst 1\ny = counter.value a\nflush t y";
+        site.play(0, script, "t = nil\ny = 5");
+        let client = &mut site.clients[0];
+        let (of_batch, of_lookup) = (client.profiles.pop().unwrap().unwrap(), client.profiles.pop().unwrap());
+        assert_eq!(of_lookup.unwrap().totals.runs, 1);
+        assert_eq!(of_batch.totals.runs, 3);
+        let calls: Vec<_> = of_batch.entries.iter().map(|entry| (entry.call, entry.cost.calls)).collect();
+        assert_eq!(calls, [(2, 1), (4, 1)]);
+        assert_eq!(of_batch.rest, None);
+        // The object was fetched again for the runs behind the conflicts.
+        assert!(of_batch.totals.fetches >= 2, "{of_batch:?}");
+        // A stored reply has no profile.
+        let named = "t = transaction 0 batch 9\nx = counter.add a 1\nflush t x";
+        site.play(0, named, "t = nil\nx = 6");
+        site.play(0, named, "t = nil\nx = 6");
+        let client = &mut site.clients[0];
+        assert_eq!(client.profiles.pop(), Some(None));
+        assert!(client.profiles.pop().unwrap().is_some());
+        // The next batch is measured anew.
+        site.play(0, "x = counter.value a\nflush x", "x = 6");
+        let next = site.clients[0].profiles.pop().unwrap().unwrap();
+        assert_eq!((next.totals.runs, next.entries.len()), (1, 1));
+    });
+}
+
+#[test]
 fn a_batch_is_committed_as_it_ends() {
     Site::each(2, |site| {
         site.play(

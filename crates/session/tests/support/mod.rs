@@ -30,8 +30,8 @@ use bifrost_theta::{Colour, Options, Sources, compile, render_all};
 use bifrost_wire::command::Hello;
 use bifrost_wire::interface::{Heading, Numbering};
 use bifrost_wire::{
-    Arg, BatchName, DecodedReply, Earlier, ErrorNumber, MethodNumber, Outcome, OwnedCompound, OwnedValue,
-    ProcedureNumber, Ref, Reply, RoutineNumber, TypeNumber, VERSION, decode_reply, encode, op,
+    Arg, BatchName, DecodedReply, Earlier, ErrorNumber, MethodNumber, Outcome, OwnedCompound, OwnedProfile,
+    OwnedValue, ProcedureNumber, Ref, Reply, RoutineNumber, TypeNumber, VERSION, decode_reply, encode, op,
 };
 
 pub mod bodies;
@@ -178,6 +178,7 @@ impl World {
             silent: matches!(self.limits.collect, Collect::Zeal(_)),
             pauses: 0,
             bytes: Vec::new(),
+            profiles: Vec::new(),
             wanted: Vec::new(),
         }
     }
@@ -246,6 +247,8 @@ pub struct Client {
     /// How often the session asked for a pause.
     pub pauses: u32,
     pub bytes: Vec<u8>,
+    /// The profiles of the batches that were answered.
+    pub profiles: Vec<Option<OwnedProfile>>,
     /// For each `flush` recorded, the names that are wanted with their positions.
     wanted: Vec<Vec<(String, u32)>>,
 }
@@ -369,6 +372,7 @@ impl Client {
                 }
             }
             Reply::Flushed(f) => {
+                self.profiles.push(f.profile.map(OwnedProfile::from));
                 let wanted = if self.wanted.is_empty() { Vec::new() } else { self.wanted.remove(0) };
                 self.names.retain(|_, r| r.is_handle());
                 self.next = 1;
@@ -522,6 +526,10 @@ impl Client {
             }
             "clear_history" => {
                 encode::history(&mut self.bytes, true);
+                0
+            }
+            "profile" => {
+                encode::profile(&mut self.bytes, rest[0] == "on");
                 0
             }
             "while" => plain(self, op::WHILE),
