@@ -6,7 +6,17 @@
 //! [`ACCOUNTS`] batches. All of it is there in every session.
 //!
 //! Cost: at a flush the bytes of the batch are copied, at most [`EXPLAINED_BYTES`], and at most
-//! [`LOOKED_AT`] calls are counted by their places. A recorded call costs nothing.
+//! [`LOOKED_AT`] calls are counted by their places. A recorded call costs nothing. Measured by
+//! `examples/explain_cost.rs`, medians on a virtual machine with two cores, in nanoseconds:
+//!
+//! | commands | a whole flush | of that the copy of the bytes |
+//! | --- | --- | --- |
+//! | 1 | 50 | 30 |
+//! | 63 | 80 | 30 |
+//! | 100, whose places are counted | 320 | 30 |
+//! | 10,000, of which 65,536 bytes are copied | 6,000 | 1,800 |
+//!
+//! Up to 30 of these are the clock's own.
 
 use std::collections::VecDeque;
 use std::fmt;

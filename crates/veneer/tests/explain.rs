@@ -133,3 +133,84 @@ fn claims_that_cross_again_and_again_are_named() {
     assert_eq!(advice(&s), [""; 0]);
     let _ = stubs::nil_list(&s);
 }
+
+#[test]
+fn a_profile_stands_beside_the_commands_of_the_last_batch() {
+    use bifrost_veneer::wire::Limit;
+    use bifrost_veneer::wire::encode::{Counters, Flushed};
+    use bifrost_veneer::wire::profile::{Cost, Entry, Rest, Subject, Totals};
+    use bifrost_veneer::{Error, Misuse};
+
+    // A server that has not announced the limit makes none.
+    let old = Script::default();
+    let s = old.connect();
+    assert!(matches!(s.profile(true), Err(Error::Misuse(Misuse::NoProfiles))));
+    s.flush().unwrap();
+    assert_eq!(old.log(), [""; 0]);
+
+    let server = Script::default();
+    server.0.borrow_mut().limits = vec![(Limit::ProfileEntries, 4)];
+    let s = server.connect();
+    s.profile(true).unwrap();
+    s.profile(true).unwrap();
+    let db: DataBase = s.lookup("database");
+    let total = s.cell::<i64>();
+    total.put(0);
+    s.foreach(db.users(), |e: DataElem| {
+        assert!(matches!(s.profile(false), Err(Error::Misuse(Misuse::OpenStructure))));
+        total.put(total.get() + e.visits());
+    });
+    let sum = total.get();
+    server.answer(|_, out| {
+        let mut writer = Flushed::begin(out);
+        [handle(5), handle(6), int(42)].iter().for_each(|outcome| writer.outcome(outcome));
+        let cost = |nanoseconds, calls, fetches| Cost {
+            nanoseconds,
+            calls,
+            fuel: calls,
+            fetches,
+            objects: 3 * fetches,
+        };
+        let entries = [
+            Entry { subject: Subject::Command, call: 1, cost: cost(20_000, 0, 2) },
+            Entry { subject: Subject::Command, call: 3, cost: cost(400, 1, 0) },
+            Entry { subject: Subject::Structure, call: 4, cost: cost(61_040, 40, 3) },
+        ];
+        let rest = Rest { omitted: 1, cost: cost(350, 1, 0) };
+        let totals = Totals { nanoseconds: 84_200, fetches: 5, objects: 15, runs: 1 };
+        writer.profile(&totals, entries.into_iter(), Some(&rest));
+        writer.finish(Counters { calls: 42, fuel: 42 }, 0);
+    });
+    assert_eq!(sum.claim().unwrap(), 42);
+    let told = s.explain_last().unwrap();
+    let lines: Vec<String> = told.lines().map(plain).collect();
+    assert!(
+        lines[0].starts_with("# batch 1: 12 commands, 42 calls run, fuel 42, at the server 84.2 us, 5 fetches, 15 objects; sent"),
+        "{told}"
+    );
+    let expected = [
+        "profile on",
+        "@1 := lookup database: DataBase  # 20.0 us, 2 fetches, 6 objects",
+        "@2 := cell int",
+        "@3 := @2.put(0)  # 0.4 us, 1 calls, fuel 1",
+        "foreach $x4 in @1.users() do  # 61.0 us, 40 calls, fuel 40, 3 fetches, 9 objects",
+        "  @5 := @2.get()",
+        "  @6 := $x4.visits()",
+        "  @7 := @5.add(@6)",
+        "  @8 := @2.put(@7)",
+        "end",
+        "@9 := @2.get()",
+        "flush # wants @1 to @2, @9",
+        "# 1 more: 0.4 us, 1 calls, fuel 1",
+    ];
+    assert_eq!(lines[1..], expected, "{told}");
+    let profile = s.profile_of_last().unwrap();
+    assert_eq!((profile.totals.nanoseconds, profile.entries.len()), (84_200, 3));
+    // The wish ends, and the next answer has none.
+    s.profile(false).unwrap();
+    s.flush().unwrap();
+    assert_eq!(s.profile_of_last(), None);
+    assert_eq!(server.log().iter().filter(|line| line.starts_with("Profile")).count(), 2);
+    let told = s.explain_last().unwrap();
+    assert!(told.ends_with("profile off\nflush\n"), "{told}");
+}

@@ -450,3 +450,88 @@ fn a_conversation_keeps_so_much_of_a_batch() {
     let lines = explained.lines().count();
     assert!((50..70).contains(&lines) && explained.len() < text::EXPLAINED_BYTES + 2_000, "{lines}");
 }
+
+#[test]
+fn profiles_are_asked_for_and_shown() {
+    use bifrost_wire::profile::{Cost, Entry, Rest, Subject, Totals};
+
+    // A server that has not announced the limit does not know the command.
+    let (mut bytes, mut answer) = (Vec::new(), String::new());
+    let refused = translator().line("profile on", &mut bytes, &mut answer).unwrap_err();
+    assert_eq!((refused.to_string().as_str(), bytes.len()), ("column 1: the server makes no profiles", 0));
+    let mut t = translator();
+    t.set_limits([(Limit::ProfileEntries as u32, 7)].into_iter());
+    let mut lines = |lines: &str| {
+        let mut all = String::new();
+        for line in lines.lines() {
+            let (mut bytes, mut answer) = (Vec::new(), String::new());
+            match t.line(line, &mut bytes, &mut answer) {
+                Ok(_) => all += &answer,
+                Err(error) => all += &format!("{error}\n"),
+            }
+            let mut rest = &bytes[..];
+            while let Ok(Decoded::Command(command, length)) = decode(rest, FRAME_BYTES_MAX) {
+                rest = &rest[length..];
+                match command {
+                    Command::Profile { on } => all += &format!("profile {on}\n"),
+                    Command::Flush { wanted, .. } => {
+                        let reply = profiled(wanted.positions());
+                        let Ok(DecodedReply::Reply(reply, _)) = decode_reply(&reply, REPLY_BYTES_MAX) else {
+                            panic!()
+                        };
+                        let mut answer = String::new();
+                        t.reply(&reply, &mut Vec::new(), &mut answer);
+                        all += &answer;
+                    }
+                    _ => {}
+                }
+            }
+        }
+        all
+    };
+    fn profiled(wanted: impl Iterator<Item = u32>) -> Vec<u8> {
+        let mut reply = Vec::new();
+        let mut writer = Flushed::begin(&mut reply);
+        wanted.for_each(|position| writer.outcome(&Outcome::Value(Value::Int(position.into()))));
+        let cost = Cost { nanoseconds: 61_000, calls: 1, fuel: 1, fetches: 2, objects: 9 };
+        let entries = [
+            Entry { subject: Subject::Command, call: 1, cost },
+            Entry { subject: Subject::Structure, call: 2, cost: Cost { fetches: 0, objects: 0, ..cost } },
+            Entry { subject: Subject::Command, call: 9, cost: Cost::default() },
+        ];
+        let totals = Totals { nanoseconds: 84_200, fetches: 2, objects: 9, runs: 2 };
+        writer.profile(&totals, entries.into_iter(), Some(&Rest { omitted: 3, cost }));
+        writer.finish(Counters { calls: 3, fuel: 9 }, 0);
+        reply
+    }
+    assert_eq!(
+        lines("profile\nprofile maybe\nprofile on off"),
+        "\
+column 8: `on` or `off` was expected
+column 9: `on` or `off` was expected
+column 12: the end of the line was expected
+"
+    );
+    assert_eq!(
+        lines("if\nprofile on\nthen 1.lt(2)\nend\n?").lines().next(),
+        Some("column 1: `profile` is not allowed inside a structure: `end` it first")
+    );
+    let told =
+        lines("profile on\n$p := new_point(1, 2)\nforeach $i in 1.to(3) do\n$p.set_x($i)\nend\n? 5\nexplain");
+    let expected = "\
+profile true
+value = 5
+# 84.2 us, 2 fetches, 9 objects, 2 runs
+# @1 new_point: 61.0 us, 1 calls, fuel 1, 2 fetches, 9 objects
+# @2 structure: 61.0 us, 1 calls, fuel 1
+# @9 ?: 0.0 us
+# 3 more: 61.0 us, 1 calls, fuel 1, 2 fetches, 9 objects
+ok 3 calls
+# batch 2: 3 calls run, fuel 9, 84.2 us, 2 fetches, 9 objects, 2 runs
+profile on
+@1 := new_point(1, 2)  # 61.0 us, 1 calls, fuel 1, 2 fetches, 9 objects
+@2 := 1
+";
+    assert!(told.starts_with(expected), "{told}");
+    assert!(told.ends_with("# 3 more: 61.0 us, 1 calls, fuel 1, 2 fetches, 9 objects\n"), "{told}");
+}

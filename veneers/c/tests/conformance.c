@@ -891,6 +891,23 @@ static void batches_are_explained(bf_session *s, Probe p) {
   IS_INT(s, one, 7);
   CHECK(strstr(bf_explain_last(s), "same_int(7)") && strstr(bf_explain_last(s), "conformance.c:"));
   CHECK(!strstr(bf_explain(s), "same_int"));
+  CHECK(!strstr(bf_explain_last(s), "at the server"));
+  /* Profiles have the time, the fuel and the fetches of each command. */
+  OK(s, bf_profile(s, true, BF_HERE));
+  IS_INT(s, Probe_same_int(p, bf_i(8)), 8);
+  const char *last = bf_explain_last(s);
+  CHECK(strstr(last, ", at the server ") && strstr(last, "profile on"));
+  const char *call = strstr(last, "same_int(8)  # ");
+  CHECK(call && strstr(call, " us, 1 calls, fuel 1"));
+  /* Where the batch cannot have one, nothing changes. */
+  BF_IF(s, bf_b(true)) { IS(s, bf_profile(s, false, BF_HERE), BF_E_OPEN_STRUCTURE); }
+  OK(s, bf_profile(s, false, BF_HERE));
+  OK(s, BF_FLUSH(s));
+  CHECK(!strstr(bf_explain_last(s), "at the server"));
+  CHECK(strstr(bf_explain_batches(s), "batch 1: "));
+  /* Claims that force a crossing again and again are named. */
+  for (int i = 0; i < 4; i++) IS_INT(s, Probe_same_int(p, bf_i(i)), i);
+  CHECK(strstr(bf_advice(s), "record the calls of all rounds before the first claim"));
 }
 
 /* Cases of servers with limits of their own. */

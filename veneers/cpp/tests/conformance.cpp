@@ -785,6 +785,21 @@ static void batches_are_explained(const bf::Session &s, const Probe &p) {
   std::string last = s.explain_last();
   CHECK(last.find("same_int(7)") != std::string::npos && last.find("conformance.cpp:") != std::string::npos);
   CHECK(s.explain().find("same_int") == std::string::npos);
+  // Profiles have the time, the fuel and the fetches of each command.
+  s.profile(true);
+  SAME(p.same_int(8).claim(), 8);
+  last = s.explain_last();
+  CHECK(last.find(", at the server ") != std::string::npos && last.find("profile on") != std::string::npos);
+  auto call = last.find("same_int(8)  # ");
+  CHECK(call != std::string::npos && last.find(" us, 1 calls, fuel 1", call) != std::string::npos);
+  s.if_(s.value(true) == true, [&] { THROWS(bf::Misuse, (s.profile(false), 0)); });
+  s.profile(false);
+  s.flush();
+  CHECK(s.explain_last().find("at the server") == std::string::npos);
+  CHECK(s.explain_batches().find("batch 1: ") != std::string::npos);
+  // Claims that force a crossing again and again are named.
+  for (int i = 0; i < 4; ++i) SAME(p.same_int(i).claim(), i);
+  CHECK(s.advice().find("record the calls of all rounds before the first claim") != std::string::npos);
 }
 
 static void only_what_is_kept_gets_a_handle(const bf::Session &s, const Probe &p) { // limits.handles_max=8

@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 use bifrost_recorder::Closed;
 
 use crate::abi::{Chars, Place};
-use crate::error::{ConnectError, Failure, Status, text};
+use crate::error::{ConnectError, Failure, Status};
 use crate::interface::Interface;
 use crate::recorded::{Error, Recorder};
 use crate::session::{Options, Session, enter, enter_own};
@@ -179,27 +179,6 @@ pub extern "C" fn bf_counters(session: Option<&mut Session>, counters: &mut Mayb
         Counters { crossings: counts.crossings, calls: counts.calls, executed: counts.executed }
     });
     counters.write(counts);
-}
-
-/// Returns the batch that is recorded, a line for each command in the text form: what the next
-/// crossing brings to the server. The text lives until this or `bf_explain_last` is called again.
-#[unsafe(no_mangle)]
-pub extern "C" fn bf_explain(session: Option<&mut Session>) -> Chars {
-    enter(session, Chars::new(c""), |session| {
-        let explained = session.recorder.explain();
-        session.explained = text(explained);
-        Chars::new(&session.explained)
-    })
-}
-
-/// Returns the batch that was sent last, with its account, as `bf_explain`; empty if none was.
-#[unsafe(no_mangle)]
-pub extern "C" fn bf_explain_last(session: Option<&mut Session>) -> Chars {
-    enter(session, Chars::new(c""), |session| {
-        let explained = session.recorder.explain_last().unwrap_or_default();
-        session.explained = text(explained);
-        Chars::new(&session.explained)
-    })
 }
 
 /// Keeps a pointer of the program with the session: of a layer over this header.

@@ -10,6 +10,7 @@ pub mod call;
 pub mod claim;
 pub mod compound;
 pub mod connect;
+pub mod explain;
 pub mod failure;
 pub mod service;
 pub mod structure;

@@ -34,6 +34,7 @@ const COMMANDS: &[&str] = &[
     "names",
     "others",
     "procedure",
+    "profile",
     "return",
     "rows",
     "send",

@@ -378,8 +378,16 @@ public:
   }
   /** The batch that is recorded, a line for each command: what the next crossing brings to the server. */
   std::string explain() const { return bf_explain(get()); }
-  /** The batch that was sent last, with its account; empty if none was. */
+  /** The batch that was sent last, with its account; empty if none was. With a profile each line ends with its cost. */
   std::string explain_last() const { return bf_explain_last(get()); }
+  /** A line for each of the last batches, 32 at most, oldest first. */
+  std::string explain_batches() const { return bf_explain_batches(get()); }
+  /** A line for each thing that would have saved crossings in the last batches; empty if there is none. */
+  std::string advice() const { return bf_advice(get()); }
+  /** Has the server measure this batch and all later ones, or no more: see `explain_last`. */
+  void profile(bool on, bf_place at = here()) const {
+    if (bf_profile(get(), on, at) != BF_OK) fail(get());
+  }
   /** True if the server has not ended the session, as far as is known without waiting. */
   bool is_open() const { return bf_is_open(get()); }
   /** Flushes, and ends the session; its stubs say so from then on. */
