@@ -41,6 +41,16 @@ export const FLUSH_QUIET = 1;
 export const FLUSH_KEPT = 2;
 /** The flag of `history`: clear it. */
 export const HISTORY_CLEAR = 1;
+/** The flag of `profile`: profiles are wanted. */
+export const PROFILE_ON = 1;
+/** The flag of `flushed`: it ends with a profile. */
+export const FLUSHED_PROFILED = 1;
+/** The entry of a command outside structures. */
+export const PROFILE_COMMAND = 0;
+/** The entry of a whole structure. */
+export const PROFILE_STRUCTURE = 1;
+/** The entry of all commands without one. */
+export const PROFILE_REST = 2;
 /** The flag of `others`: the name is wanted. */
 export const OTHERS_NAMED = 1;
 /** The flag of `transaction`: it has a name. */

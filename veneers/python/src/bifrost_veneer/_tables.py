@@ -82,6 +82,16 @@ FLUSH_QUIET: Final = 1
 FLUSH_KEPT: Final = 2
 # The flag of `history`: clear it.
 HISTORY_CLEAR: Final = 1
+# The flag of `profile`: profiles are wanted.
+PROFILE_ON: Final = 1
+# The flag of `flushed`: it ends with a profile.
+FLUSHED_PROFILED: Final = 1
+# The entry of a command outside structures.
+PROFILE_COMMAND: Final = 0
+# The entry of a whole structure.
+PROFILE_STRUCTURE: Final = 1
+# The entry of all commands without one.
+PROFILE_REST: Final = 2
 # The flag of `others`: the name is wanted.
 OTHERS_NAMED: Final = 1
 # The flag of `transaction`: it has a name.
