@@ -74,9 +74,9 @@ def put_operand(words: Any, operand: dict[str, Any]) -> int:
 # Replies.
 
 
-def _reply(code: int, number: int, body: Any) -> bytes:
+def _reply(code: int, number: int, body: Any, flags: int = 0) -> bytes:
     words = new_words()
-    words.extend((head(code, 0, number), 8 * len(body)))
+    words.extend((head(code, flags, number), 8 * len(body)))
     words.extend(body)
     return to_bytes(words)
 
@@ -194,7 +194,54 @@ def encode_reply(reply: Any) -> bytes:
         _put_outcome(body, outcome)
     for exception in exceptions:
         _put_exception(body, exception)
-    return _reply(t.OP_FLUSHED, len(outcomes), body)
+    flags = 0
+    if "profile" in parts:
+        flags = t.FLUSHED_PROFILED
+        _put_profile(body, parts["profile"])
+    return _reply(t.OP_FLUSHED, len(outcomes), body, flags)
+
+
+def _put_profile(body: Any, profile: dict[str, Any]) -> None:
+    def pair(low: int, high: int) -> int:
+        return signed(low | high << 32)
+
+    def put_cost(cost: dict[str, Any]) -> None:
+        body.append(signed(cost["nanoseconds"]))
+        body.append(pair(cost["calls"], cost["fuel"]))
+        body.append(pair(cost["fetches"], cost["objects"]))
+
+    entries, rest = profile["entries"], profile.get("rest")
+    body.append(signed(profile["nanoseconds"]))
+    body.append(pair(profile["fetches"], profile["objects"]))
+    body.append(profile["runs"])
+    body.append(pair(len(entries), rest["omitted"] if rest else 0))
+    for entry in entries:
+        kind = t.PROFILE_STRUCTURE if entry.get("structure") else t.PROFILE_COMMAND
+        body.append(pair(kind, entry["call"]))
+        put_cost(entry)
+    if rest:
+        body.append(t.PROFILE_REST)
+        put_cost(rest)
+
+
+def shown_profile(profile: Any) -> dict[str, Any]:
+    """A profile as the vectors have it."""
+
+    def of_cost(cost: Any) -> dict[str, Any]:
+        names = ("nanoseconds", "calls", "fuel", "fetches", "objects")
+        return {name: getattr(cost, name) for name in names}
+
+    entries = [
+        {"call": entry.call}
+        | ({"structure": True} if entry.is_structure else {})
+        | of_cost(entry.cost)
+        for entry in profile.entries
+    ]
+    names = ("nanoseconds", "fetches", "objects", "runs")
+    shown = {name: getattr(profile, name) for name in names} | {"entries": entries}
+    if profile.rest is not None:
+        shown["rest"] = {"omitted": profile.omitted} | of_cost(profile.rest)
+    return shown
 
 
 def nil_for_each(wanted: int) -> bytes:
@@ -279,6 +326,8 @@ def encode_command(command: Any) -> bytes:
                 words.extend([signed(word) for word in parts])
         case "wait":
             words.append(head(code, 0, p["ms"]))
+        case "profile":
+            words.append(head(code, t.PROFILE_ON if p["on"] else 0, 0))
         case "do" | "then":
             words.extend((code, p["test"]))
         case "when":

@@ -13,7 +13,14 @@ from collections import deque
 from pathlib import Path
 from typing import Any
 
-from replies import encode_reply, hexed, nil_for_each, value_of, welcome_of
+from replies import (
+    encode_reply,
+    hexed,
+    nil_for_each,
+    shown_profile,
+    value_of,
+    welcome_of,
+)
 from told import error
 
 from bifrost_veneer import _tables as t
@@ -83,6 +90,8 @@ OPERATIONS = frozenset(
         "abandon_transaction",
         "exceptions",
         "clear_exceptions",
+        "profile",
+        "read_profile",
         "leave",
         "transmit",
         "ship",
@@ -729,6 +738,17 @@ class Machine:
     def do_clear_exceptions(self, _: Any, __: Any, ___: Any) -> None:
         if self.recorder.clear_exceptions(self.place):
             self.recorder.clear_server(self.admit())
+
+    def do_profile(self, _: Any, on: bool, __: Any) -> tuple[Any]:
+        def ask() -> None:
+            if self.recorder.profile_due(on):
+                self.recorder.profile(self.admit(), on)
+
+        return self.attempt(ask)
+
+    def do_read_profile(self, _: Any, __: Any, ___: Any) -> tuple[Any]:
+        profile = self.recorder.profile_of_last
+        return (None if profile is None else shown_profile(profile),)
 
     def do_leave(self, _: Any, __: Any, ___: Any) -> None:
         if self.recorder.leave():

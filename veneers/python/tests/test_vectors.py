@@ -7,7 +7,7 @@ import os
 from typing import Any
 
 import pytest
-from replies import encode_command, encode_reply, unhexed
+from replies import encode_command, encode_reply, shown_profile, unhexed
 from script import VECTORS, Client, Cut, Machine
 
 from bifrost_veneer import _tables as t
@@ -83,9 +83,11 @@ def shown(reply: Reply) -> Any:
                 "server": server,
             }
             return {"welcome": parts | {"limits": pairs}}
-        case Flushed(outcomes, exceptions, omitted, calls, fuel):
+        case Flushed(outcomes, exceptions, omitted, calls, fuel, profile):
             parts = {"outcomes": [outcome(one) for one in outcomes], "omitted": omitted}
             listed = [exception(one) for one in exceptions]
+            if profile is not None:
+                parts["profile"] = shown_profile(profile)
             return {"flushed": parts | {"exceptions": listed, "calls": calls, "fuel": fuel}}
         case InterfaceReply(text):
             return {"interface": text.decode()}

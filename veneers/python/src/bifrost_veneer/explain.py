@@ -247,6 +247,8 @@ class Printer:
                 text += "" if p["batch"] is None else f" # batch {p['batch']['number']}"
             case "wait":
                 text = f"wait {p['ms']}"
+            case "profile":
+                return "profile on" if p["on"] else "profile off"
             case _:
                 return self._marker(name, p)
         return self._results(1, text)

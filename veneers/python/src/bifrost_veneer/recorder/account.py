@@ -369,3 +369,28 @@ class Account(State):
         """Clears the server's history, as the second half of :meth:`clear_exceptions`."""
         if admitted is None:
             self.record_clear()
+
+    def profile_due(self, on: bool) -> bool:
+        """Checks a program's wish for the profiles of its batches, or for no more of them. True if
+        it changes anything: then :meth:`profile` records it. Raises :class:`Told`; nothing has
+        changed then.
+        """
+        if self.broken is not None:
+            raise Told(self.broken)
+        if self.scopes:
+            raise Told(Misused(t.MISUSE_OPEN_STRUCTURE))
+        if self.shipping:
+            raise Told(Misused(t.MISUSE_IN_TRANSACTION))
+        if not self.bounds.profiles:
+            raise Told(Misused(t.MISUSE_NO_PROFILES))
+        return on != self.profiled
+
+    def profile(self, admitted: Admission, on: bool) -> None:
+        """Has the server measure this batch and all later ones, or no more, as the second half of
+        :meth:`profile_due`. Raises :class:`Told`.
+        """
+        if admitted is not None:
+            raise Told(admitted)
+        self.batch.append(head(t.OP_PROFILE, t.PROFILE_ON if on else 0, 0))
+        self.extra += 1
+        self.profiled = on

@@ -211,6 +211,9 @@ def _other(reader: Reader, word: int, code: int, flags: int, number: int) -> Any
         case t.OP_HISTORY:
             reader.check(number == 0 and flags <= 1, "a flag")
             return "clear_history" if flags else "history"
+        case t.OP_PROFILE:
+            reader.check(number == 0 and flags <= 1, "a flag")
+            return {"profile": {"on": flags == t.PROFILE_ON}}
         case t.OP_TRANSACTION:
             reader.check(number == 0 and flags & 0xFF <= 1, "a flag and a number of tries")
             batch = None

@@ -362,6 +362,7 @@ class Recorder(Structures):
         self.crossings += 1
         self.calls += commands
         self.batch_number += 1
+        self.profile_of_last = None
         if self.unsent:
             self.unsent.extend(self.batch)
             del self.batch[:]
@@ -432,6 +433,8 @@ class Recorder(Structures):
             failures, end = self._take_exceptions(batch, reply, signalled)
         self.note_answer(has_failures)
         self.executed += reply.calls
+        if batch.number == self.batch_number - 1:
+            self.profile_of_last = reply.profile
         outcomes = iter(reply.outcomes)
         futures, infos = batch.futures, batch.infos
         for index in range(len(futures)):

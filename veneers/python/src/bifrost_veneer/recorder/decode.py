@@ -319,6 +319,40 @@ class Welcome:
 
 
 @dataclass(frozen=True, slots=True)
+class Cost:
+    """The cost of a command, a structure, or several of them."""
+
+    nanoseconds: int
+    calls: int
+    fuel: int
+    fetches: int
+    objects: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileEntry:
+    """The cost of one command outside structures, or of one structure, by its first position."""
+
+    call: int
+    is_structure: bool
+    cost: Cost
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """The time of a batch, and the cost of its commands. ``rest`` is that of the commands without
+    an entry, ``omitted`` their number."""
+
+    nanoseconds: int
+    fetches: int
+    objects: int
+    runs: int
+    entries: list[ProfileEntry]
+    omitted: int
+    rest: Cost | None
+
+
+@dataclass(frozen=True, slots=True)
 class Flushed:
     """The answer to ``flush``. Outcomes beside values and handles: ``(TAG_EXCEPTION, place in the
     list)``, ``(TAG_ABSENT, None)``, ``(TAG_ROWS, table)``."""
@@ -328,6 +362,7 @@ class Flushed:
     omitted: int
     calls: int
     fuel: int
+    profile: Profile | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -374,23 +409,25 @@ def decode_reply(data: bytes | bytearray, bytes_max: int) -> tuple[Reply, int]:
     stream = Reader(data, 0, len(data), bytes_max)
     word = stream.word()
     code = word & 0xFF
-    stream.check(code in _REPLIES and word >> 8 & 0xFF_FFFF == 0, "the code of a reply")
+    flags = word >> 8 & 0xFF_FFFF
+    profiled = code == t.OP_FLUSHED and flags == t.FLUSHED_PROFILED
+    stream.check(code in _REPLIES and (flags == 0 or profiled), "the code of a reply")
     length = stream.word()
     stream.check(length % 8 == 0, "a length in whole words")
     stream.take(length)
     end = stream.at
     reader = Reader(data, 16, end, end)
     try:
-        reply = _body(reader, code, word >> 32)
+        reply = _body(reader, code, word >> 32, profiled)
     except Need:
         reader.bad("a reply of the length in its header")
     reader.check(reader.at == end, "a reply no longer than its parts")
     return reply, end
 
 
-def _body(reader: Reader, code: int, number: int) -> Reply:
+def _body(reader: Reader, code: int, number: int, profiled: bool) -> Reply:
     if code == t.OP_FLUSHED:
-        return _flushed(reader, number)
+        return _flushed(reader, number, profiled)
     if code == t.OP_WELCOME:
         session = reader.word()
         at = reader.take(32)
@@ -415,7 +452,7 @@ def _body(reader: Reader, code: int, number: int) -> Reply:
     return ErrorReply(number, reader.word(), reader.string())
 
 
-def _flushed(reader: Reader, count: int) -> Flushed:
+def _flushed(reader: Reader, count: int, profiled: bool) -> Flushed:
     counts = reader.word()
     listed, omitted = counts & 0xFFFF_FFFF, counts >> 32
     cost = reader.word()
@@ -440,7 +477,35 @@ def _flushed(reader: Reader, count: int) -> Flushed:
     exceptions: list[CameException] = []
     for _ in range(listed):
         exceptions.append(_exception(reader))
-    return Flushed(outcomes, exceptions, omitted, cost & 0xFFFF_FFFF, cost >> 32)
+    profile = _profile(reader) if profiled else None
+    return Flushed(outcomes, exceptions, omitted, cost & 0xFFFF_FFFF, cost >> 32, profile)
+
+
+def _profile(reader: Reader) -> Profile:
+    nanoseconds, fetched, runs = reader.word(), reader.word(), reader.word()
+    reader.check(runs >> 32 == 0, "zeros behind the number of runs")
+    counts = reader.word()
+    omitted = counts >> 32
+    entries: list[ProfileEntry] = []
+    for _ in range(counts & 0xFFFF_FFFF):
+        word = reader.word()
+        reader.check(word >> 32 > 0, "the position of a call")
+        kind = word & 0xFFFF_FFFF
+        reader.check(kind in (t.PROFILE_COMMAND, t.PROFILE_STRUCTURE), "the kind of an entry")
+        entries.append(ProfileEntry(word >> 32, kind == t.PROFILE_STRUCTURE, _cost(reader)))
+    rest = None
+    if omitted:
+        reader.check(reader.word() == t.PROFILE_REST, "the rest of a profile")
+        rest = _cost(reader)
+    fetches, objects = fetched & 0xFFFF_FFFF, fetched >> 32
+    return Profile(nanoseconds, fetches, objects, runs, entries, omitted, rest)
+
+
+def _cost(reader: Reader) -> Cost:
+    nanoseconds, ran, fetched = reader.word(), reader.word(), reader.word()
+    return Cost(
+        nanoseconds, ran & 0xFFFF_FFFF, ran >> 32, fetched & 0xFFFF_FFFF, fetched >> 32
+    )
 
 
 def _handle(reader: Reader, type_number: int) -> Handle:

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from .. import _tables as t
 from .. import native
-from .decode import Handle, each_reference
+from .decode import Handle, Profile, each_reference
 from .errors import CallName, Closed, Failure, HistoryEntry, Misused, NotSent
 from .numbers import Heading, Numbers
 from .wire import Value, new_words
@@ -170,6 +170,7 @@ class Bounds:
         "depth",
         "frame_bytes",
         "futures",
+        "profiles",
         "under_way",
         "wait_ms",
     )
@@ -183,6 +184,8 @@ class Bounds:
         self.depth = defaults[t.LIMIT_DEPTH]
         self.wait_ms = defaults[t.LIMIT_WAIT_MS]
         self.under_way = defaults[t.LIMIT_BATCHES_UNDER_WAY]
+        #: True if the server makes profiles.
+        self.profiles = False
 
     def set(self, limit: int, value: int) -> None:
         """Notes a limit of the server; others are ignored."""
@@ -202,6 +205,8 @@ class Bounds:
             case t.LIMIT_BATCHES_UNDER_WAY:
                 # References count back in a byte.
                 self.under_way = min(max(value, 1), 0xFF)
+            case t.LIMIT_PROFILE_ENTRIES:
+                self.profiles = True
 
 
 class Settings:
@@ -426,6 +431,9 @@ class State:
         #: the failures by the positions of their calls.
         self.answered: list[tuple[int, int, dict[int, Failure]]] = []
         self.batch_number = 1
+        #: True if the program has asked for profiles; the profile of the batch that was sent last.
+        self.profiled = False
+        self.profile_of_last: Profile | None = None
         self.bounds = bounds
         self.numbers = numbers
         self.settings = settings
