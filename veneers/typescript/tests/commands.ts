@@ -2,6 +2,7 @@
 
 import { type Command, readCommand } from "../src/explain/commands.js";
 import { type Compound, readCompound } from "../src/recorder/compounds.js";
+import type { Profile } from "../src/recorder/profile.js";
 import type { Exception, Reply } from "../src/recorder/reply.js";
 import type { Rows } from "../src/recorder/rows.js";
 import type { FailurePlace, Plain } from "../src/recorder/failure.js";
@@ -105,6 +106,14 @@ function exception(e: Exception): Json {
   return { ...head, unhandled };
 }
 
+/** A profile as the vectors have it. */
+export function profileJson(profile: Profile | null): Record<string, Json> | null {
+  if (!profile) return null;
+  const { entries, rest, ...totals } = profile;
+  const listed = entries.map(({ structure, ...entry }) => (structure ? { ...entry, structure } : entry));
+  return { ...totals, entries: listed, ...(rest && { rest: { ...rest } }) };
+}
+
 export function reply(r: Reply): Json {
   switch (r.code) {
     case t.OP_WELCOME:
@@ -117,7 +126,8 @@ export function reply(r: Reply): Json {
           limits: r.limits as unknown as Json,
         },
       };
-    case t.OP_FLUSHED:
+    case t.OP_FLUSHED: {
+      const profile = profileJson(r.profile);
       return {
         flushed: {
           outcomes: r.outcomes.map(outcome),
@@ -125,8 +135,10 @@ export function reply(r: Reply): Json {
           omitted: r.omitted,
           calls: r.calls,
           fuel: r.fuel,
+          ...(profile && { profile }),
         },
       };
+    }
     case t.OP_INTERFACE:
       return { interface: new TextDecoder().decode(r.json) };
     case t.OP_EXCEPTIONS:

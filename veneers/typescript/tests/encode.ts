@@ -139,15 +139,44 @@ export function flushed(
   omitted = 0,
   calls = 0,
   fuel = 0,
+  profile?: Fields,
 ): Uint8Array {
   const out = new Words(64);
-  const end = begin(out, t.OP_FLUSHED, outcomes.length);
+  const end = begin(out, profile ? t.OP_FLUSHED | (t.FLUSHED_PROFILED << 8) : t.OP_FLUSHED, outcomes.length);
   out.word(exceptions.length, omitted);
   out.word(calls, fuel);
   for (const one of outcomes) outcome(out, one);
   for (const one of exceptions) exception(out, one as Fields);
+  if (profile) putProfile(out, profile);
   end();
   return out.slice();
+}
+
+function putProfile(out: Words, profile: Fields): void {
+  const of = (fields: Fields, name: string): number => fields[name] as number;
+  const time = (fields: Fields): void => {
+    const nanoseconds = of(fields, "nanoseconds");
+    out.word(nanoseconds % 2 ** 32, Math.floor(nanoseconds / 2 ** 32));
+  };
+  const cost = (fields: Fields): void => {
+    time(fields);
+    out.word(of(fields, "calls"), of(fields, "fuel"));
+    out.word(of(fields, "fetches"), of(fields, "objects"));
+  };
+  const entries = profile["entries"] as Fields[];
+  const rest = profile["rest"] as Fields | undefined;
+  time(profile);
+  out.word(of(profile, "fetches"), of(profile, "objects"));
+  out.word(of(profile, "runs"), 0);
+  out.word(entries.length, rest ? of(rest, "omitted") : 0);
+  for (const entry of entries) {
+    out.word(entry["structure"] ? t.PROFILE_STRUCTURE : t.PROFILE_COMMAND, of(entry, "call"));
+    cost(entry);
+  }
+  if (rest) {
+    out.word(t.PROFILE_REST, 0);
+    cost(rest);
+  }
 }
 
 export function welcome(
@@ -218,7 +247,15 @@ export function reply(json: Json): Uint8Array {
       const of = fields["flushed"] as Fields;
       const list = (name: string): Json[] => (of[name] ?? []) as Json[];
       const number = (name: string): number => (of[name] ?? 0) as number;
-      return flushed(list("outcomes"), list("exceptions"), number("omitted"), number("calls"), number("fuel"));
+      const profile = of["profile"] as Fields | undefined;
+      return flushed(
+        list("outcomes"),
+        list("exceptions"),
+        number("omitted"),
+        number("calls"),
+        number("fuel"),
+        profile,
+      );
     }
   }
   return out.slice();

@@ -10,6 +10,7 @@ import { Greeting } from "../src/recorder/greeting.js";
 import { type InterfaceJson, numbersBy, parseInterface } from "../src/recorder/mapping.js";
 import type { Stubs } from "../src/recorder/numbers.js";
 import * as procedure from "../src/recorder/procedure.js";
+import { profile, profileDue } from "../src/recorder/profile.js";
 import * as rec from "../src/recorder/recorder.js";
 import * as rows from "../src/recorder/rows.js";
 import * as seen from "../src/recorder/seen.js";
@@ -19,7 +20,7 @@ import * as structures from "../src/recorder/structures.js";
 import * as t from "../src/tables.js";
 import * as transaction from "../src/recorder/transaction.js";
 import { bigintOf, type Items, itemReaders } from "../src/recorder/words.js";
-import { commands, hex, type Json, value } from "./commands.js";
+import { commands, hex, type Json, profileJson, value } from "./commands.js";
 import { type Fields, flushed, interfaceReply, reply, valueOf, welcome } from "./encode.js";
 
 itemReaders[t.TAG_ROWS] = rows.readRows;
@@ -187,7 +188,7 @@ function errorJson(failure: Failure): Json {
 }
 
 const OPERATIONS =
-  "lookup call send operator routine call_procedure value cell rows emit read_rows get cast test_type drop clone open condition foreach jump end reopen abandon procedure return end_procedure find_procedure reply lose flush begin_flush finish_flush claim commit abort wait wait_ms is_same transaction_ends transaction end_transaction abandon_transaction exceptions clear_exceptions leave transmit ship".split(
+  "lookup call send operator routine call_procedure value cell rows emit read_rows get cast test_type drop clone open condition foreach jump end reopen abandon procedure return end_procedure find_procedure reply lose flush begin_flush finish_flush claim commit abort wait wait_ms is_same transaction_ends transaction end_transaction abandon_transaction exceptions clear_exceptions profile read_profile leave transmit ship".split(
     " ",
   );
 
@@ -858,6 +859,13 @@ export class Machine {
       case "clear_exceptions":
         if (rec.clearExceptions(r, place)) rec.clearServer(r, this.admit());
         return;
+      case "profile":
+        run = () => {
+          if (profileDue(r, what as boolean)) profile(r, this.admit(), what as boolean);
+        };
+        break;
+      case "read_profile":
+        return profileJson(r.profileOfLast);
       case "leave":
         if (crossing.leave(r)) {
           this.send(false);

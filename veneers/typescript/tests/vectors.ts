@@ -10,6 +10,7 @@ import limits from "../../../vectors/recorder/limits.json" with { type: "json" }
 import numbers from "../../../vectors/recorder/numbers.json" with { type: "json" };
 import overlap from "../../../vectors/recorder/overlap.json" with { type: "json" };
 import procedures from "../../../vectors/recorder/procedures.json" with { type: "json" };
+import profiles from "../../../vectors/recorder/profiles.json" with { type: "json" };
 import replies from "../../../vectors/recorder/replies.json" with { type: "json" };
 import rows from "../../../vectors/recorder/rows.json" with { type: "json" };
 import seen from "../../../vectors/recorder/seen.json" with { type: "json" };
@@ -60,6 +61,7 @@ const FILES = {
   numbers,
   overlap,
   procedures,
+  profiles,
   replies,
   rows,
   seen,

@@ -28,6 +28,7 @@ export type Command =
   | { flush: { wanted: [first: number, count: number][]; quiet: boolean; kept?: number } }
   | { transaction: { tries: number; batch: { client: string; number: bigint } | null } }
   | { wait: { ms: number } }
+  | { profile: { on: boolean } }
   | { do: { test: bigint } }
   | { then: { test: bigint } }
   | { when: { name: string; values: number[] } }
@@ -195,6 +196,9 @@ export function readCommand(reader: Reader): Command | Bare {
       const client = (word() | (word() << 64n)).toString(16).padStart(32, "0");
       return { transaction: { tries, batch: { client, number: word() } } };
     }
+    case t.OP_PROFILE:
+      reader.check(number === 0 && flags <= t.PROFILE_ON);
+      return { profile: { on: flags === t.PROFILE_ON } };
     case t.OP_WAIT:
       reader.check(flags === 0);
       return { wait: { ms: number } };

@@ -186,6 +186,7 @@ export class Explainer {
     if ("send" in command) {
       const { method, receiver, args } = command.send;
       const found = names.method(method);
+      this.futures += 1;
       return found
         ? `send ${this.reference(receiver)}.${this.call(found.name, found, args)}`
         : `# send of method ${method}, which is none`;
@@ -244,6 +245,7 @@ export class Explainer {
       return this.made(1, `transaction${tries === 0 ? "" : ` ${tries}`}${named}`);
     }
     if ("wait" in command) return this.made(1, `wait ${command.wait.ms}`);
+    if ("profile" in command) return `profile ${command.profile.on ? "on" : "off"}`;
     if ("do" in command) return `do ${this.reference(command.do.test)}`;
     if ("then" in command) return `then ${this.reference(command.then.test)}`;
     if ("when" in command) return `when ${command.when.name}${this.typed(command.when.values)}`;

@@ -257,6 +257,7 @@ function putUnderWay(r: Recorder, kept: boolean): void {
   r.counters.calls += r.commands;
   r.commands = 0;
   r.batchNumber += 1;
+  r.profileOfLast = null;
 }
 
 /** Finds the reference to a stub that is a result of a batch under way, or returns the failure. */
@@ -356,6 +357,7 @@ function fill(r: Recorder, batch: Batch, reply: Reply & { code: typeof OP_FLUSHE
   const [errors, byCall, end, endAt] = takeExceptions(r, batch, reply.exceptions, omitted);
   noteAnswered(r, failures);
   r.counters.executed += reply.calls;
+  if (batch.number === r.batchNumber - 1) r.profileOfLast = reply.profile;
   r.watcher?.ran(batch.number, reply.calls, reply.fuel, reply.exceptions.length + omitted);
   let next = 0;
   const { slots, made, places } = batch.futures;

@@ -14,6 +14,7 @@ import {
   VERSION,
   OP_WELCOME,
   LIMIT_DEFAULTS,
+  LIMIT_PROFILE_ENTRIES,
 } from "../tables.js";
 import { Words } from "./words.js";
 
@@ -35,7 +36,8 @@ export class Greeting {
   digest = "";
   private readonly stubs: Stubs;
   private readonly settings: Settings;
-  private readonly bounds: Bounds = { ...LIMIT_DEFAULTS };
+  /** A limit of profiles below 0 says that the server makes none. */
+  private readonly bounds: Bounds = { ...LIMIT_DEFAULTS, [LIMIT_PROFILE_ENTRIES]: -1 };
   private readonly replies: Replies;
   /** Makes the numbers by the description of the server's interface, if that is another one. */
   numbersBy: ((server: Uint8Array) => Numbers) | null = null;

@@ -4,6 +4,7 @@
 // No byte is trusted: `decodeReply` throws `Malformed`, or `Incomplete` if more bytes are needed.
 
 import type { FailurePlace, Plain } from "./failure.js";
+import { isProfiled, type Profile, readProfile } from "./profile.js";
 import {
   EXCEPTION_REFUSED as REFUSED,
   EXCEPTION_SIGNAL as SIGNALLED,
@@ -58,6 +59,8 @@ export type Reply =
       readonly omitted: number;
       readonly calls: number;
       readonly fuel: number;
+      /** The profile of the batch, if the session has asked for profiles. */
+      readonly profile: Profile | null;
     }
   | { readonly code: typeof OP_INTERFACE; readonly json: Uint8Array }
   | {
@@ -78,10 +81,11 @@ export function decodeReply(i32: Int32Array, end: number, bytesMax: number): [Re
   const reader = new Reader(i32, 0, end, Math.floor(bytesMax / 4));
   reader.word();
   const { lo, hi } = reader;
-  reader.check(CODES.includes(lo & 255) && lo >>> 8 === 0);
+  const profiled = isProfiled(lo & 255, lo >>> 8);
+  reader.check(CODES.includes(lo & 255) && (lo >>> 8 === 0 || profiled));
   const inner = reader.inner();
   const whole = new Reader(i32, inner.at, inner.end, inner.end, 0);
-  return [reader.whole(whole, () => body(whole, lo, hi >>> 0)), reader.at];
+  return [reader.whole(whole, () => body(whole, lo & 255, hi >>> 0, profiled)), reader.at];
 }
 
 /** Reads a list of so many parts. */
@@ -91,7 +95,7 @@ const list = <T>(count: number, read: () => T): T[] => {
   return all;
 };
 
-function body(reader: Reader, code: number, number: number): Reply {
+function body(reader: Reader, code: number, number: number, profiled: boolean): Reply {
   switch (code) {
     case OP_WELCOME: {
       const session = reader.unsigned();
@@ -117,7 +121,9 @@ function body(reader: Reader, code: number, number: number): Reply {
         reader.check(came.tag !== TAG_EXCEPTION || came.lo < count);
         return came;
       });
-      return { code, outcomes, exceptions: list(count, () => exception(reader)), omitted, calls, fuel };
+      const exceptions = list(count, () => exception(reader));
+      const profile = profiled ? readProfile(reader) : null;
+      return { code, outcomes, exceptions, omitted, calls, fuel, profile };
     }
     case OP_EXCEPTIONS: {
       const omitted = reader.unsigned();
