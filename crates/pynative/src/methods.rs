@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bifrost_recorder::{
     Block, Ended, Heading, Iteration, Jump, Known, LastWords, Misuse, Operand, Slot as Number, Structure,
 };
+use bifrost_wire::profile::{Cost, Subject, Totals};
 use bifrost_wire::{BatchName, Ref};
 use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::gc::{PyTraverseError, PyVisit};
@@ -736,6 +737,39 @@ impl Core {
         let admitted = admission(admitted)?;
         self.enter()?.clear_server(admitted);
         Ok(())
+    }
+
+    // Profiles.
+
+    fn profile_due(&self, py: Python<'_>, on: bool) -> PyResult<bool> {
+        let due = self.enter()?.profile_due(on);
+        due.map_err(|error| self.told(py, error))
+    }
+
+    fn profile(&self, py: Python<'_>, admitted: Maybe<'_, '_>, on: bool) -> PyResult<()> {
+        let admitted = admission(admitted)?;
+        let done = self.enter()?.profile(admitted, on);
+        done.map_err(|error| self.told(py, error))
+    }
+
+    #[getter]
+    fn profile_of_last<'py>(&self, py: Python<'py>) -> PyResult<Option<Object<'py>>> {
+        let Some(profile) = self.enter()?.profile_of_last().cloned() else { return Ok(None) };
+        let decode = py.import("bifrost_veneer.recorder.decode")?;
+        let (cost_of, entry_of) = (decode.getattr("Cost")?, decode.getattr("ProfileEntry")?);
+        let cost = |cost: &Cost| {
+            cost_of.call1((cost.nanoseconds, cost.calls, cost.fuel, cost.fetches, cost.objects))
+        };
+        let entries = PyList::empty(py);
+        for entry in &profile.entries {
+            let is_structure = entry.subject == Subject::Structure;
+            entries.append(entry_of.call1((entry.call, is_structure, cost(&entry.cost)?))?)?;
+        }
+        let Totals { nanoseconds, fetches, objects, runs } = profile.totals;
+        let omitted = profile.rest.map_or(0, |rest| rest.omitted);
+        let rest = profile.rest.map(|rest| cost(&rest.cost)).transpose()?;
+        let parts = (nanoseconds, fetches, objects, runs, entries, omitted, rest);
+        decode.getattr("Profile")?.call1(parts).map(Some)
     }
 
     // Transactions.
