@@ -254,6 +254,6 @@ def test_the_stubs_are_fresh() -> None:
 
 
 def test_the_variables_are_those_of_the_program() -> None:
-    text = (ROOT / "crates" / "veneer" / "src" / "import" / "search.rs").read_text()
+    text = (ROOT / "crates" / "client" / "src" / "search.rs").read_text()
     assert '"BIFROST_TRADER"' in text
     assert '"BIFROST_TRADER_TOKEN"' in text
