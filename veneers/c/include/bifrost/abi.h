@@ -244,6 +244,10 @@ enum bf_status
    * what is known.
    */
   BF_E_LOST,
+  /**
+   * The server makes no profiles of batches.
+   */
+  BF_E_NO_PROFILES,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -1084,17 +1088,6 @@ bool bf_is_open(struct bf_session *session);
 void bf_counters(struct bf_session *session, struct bf_counts *counters);
 
 /**
- * Returns the batch that is recorded, a line for each command in the text form: what the next
- * crossing brings to the server. The text lives until this or `bf_explain_last` is called again.
- */
-bf_chars bf_explain(struct bf_session *session);
-
-/**
- * Returns the batch that was sent last, with its account, as `bf_explain`; empty if none was.
- */
-bf_chars bf_explain_last(struct bf_session *session);
-
-/**
  * Keeps a pointer of the program with the session: of a layer over this header.
  */
 void bf_set_data(struct bf_session *session, void *data);
@@ -1122,6 +1115,41 @@ void bf_close(struct bf_session *session);
  * stubs.
  */
 void bf_let_go(struct bf_session *session);
+
+/**
+ * Returns the batch that is recorded, a line for each command in the text form: what the next
+ * crossing brings to the server. The text lives until this or another function of explanations is
+ * called again.
+ */
+bf_chars bf_explain(struct bf_session *session);
+
+/**
+ * Returns the batch that was sent last, with its account, as `bf_explain`; empty if none was. With
+ * a profile (`bf_profile`) each line ends with the time, the fuel and the fetches of its command.
+ */
+bf_chars bf_explain_last(struct bf_session *session);
+
+/**
+ * Returns a line for each of the last batches, 32 at most, oldest first, as `bf_explain`: their
+ * commands, calls, fuel and times, and what sent them.
+ */
+bf_chars bf_explain_batches(struct bf_session *session);
+
+/**
+ * Returns a line for each thing that would have saved crossings in the last batches, as
+ * `bf_explain`: claims that forced one again and again, claims that crossed one after the other,
+ * calls that a loop of the program recorded many times. Empty if there is nothing to say.
+ */
+bf_chars bf_advice(struct bf_session *session);
+
+/**
+ * Has the server measure this batch and all later ones, or no more. `bf_explain_last` then has the
+ * time, the fuel and the fetches of each command outside structures, and of each structure.
+ *
+ * Fails inside a structure, in a transaction, and if the server makes no profiles. Nothing has
+ * changed then.
+ */
+bf_status bf_profile(struct bf_session *session, bool on, struct bf_place place);
 
 /**
  * Returns the failure of which the program was told last; null if there was none. It lives until
