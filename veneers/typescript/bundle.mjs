@@ -35,6 +35,7 @@ await build({
   alias: {
     "bifrost-veneer": out === "browser" ? "./src/browser.ts" : "./src/index.ts",
     "bifrost-veneer/numbers": out === "browser" ? "./src/browser_numbers.ts" : "./src/numbers.ts",
+    "bifrost-veneer/dynamic": out === "browser" ? "./src/browser_dynamic.ts" : "./src/dynamic.ts",
     "bifrost-veneer/explain": "./src/explain.ts",
     "bifrost-veneer/service": out === "browser" ? "./src/service/browser.ts" : "./src/service/index.ts",
   },

@@ -55,9 +55,15 @@ async function greet(
     if (recorder) resolve(recorder);
     else if (greeting.digest && !known) {
       // The server has another interface: the description of the own one is needed now.
-      Promise.all([import("./recorder/mapping.js"), stubs.json()])
-        .then(([{ numbersBy, parseInterface }, json]) => {
-          greeting.numbersBy = numbersBy(stubs, parseInterface(json));
+      const { numbersBy } = stubs;
+      const ready = numbersBy
+        ? Promise.resolve((server: Uint8Array) => numbersBy(server, greeting.digest))
+        : Promise.all([import("./recorder/mapping.js"), stubs.json()]).then(([{ numbersBy, parseInterface }, json]) =>
+            numbersBy(stubs, parseInterface(json)),
+          );
+      ready
+        .then((numbersBy) => {
+          greeting.numbersBy = numbersBy;
           connection.write(greeting.questions);
         })
         .catch(reject);
@@ -91,7 +97,7 @@ async function greet(
       options.debug ? import("./places.js") : undefined,
       greeted,
     ]);
-    session = new Session(recorder, stubs, connection, options);
+    session = new Session(recorder, connection, options);
     session.$placeOf = placeOf;
     return session;
   } catch (error) {

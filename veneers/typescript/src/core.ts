@@ -26,7 +26,7 @@ import {
   waitMs,
 } from "./recorder/crossing.js";
 import { type Ending, Failure, misuse, type Plain as Part } from "./recorder/failure.js";
-import type { Stubs as RecorderStubs } from "./recorder/numbers.js";
+import type { Numbers, Stubs as RecorderStubs } from "./recorder/numbers.js";
 import { surface, tell } from "./recorder/seen.js";
 import { discard, FAILED, FUTURE, newFailed, newResult, release, UNDER_WAY } from "./recorder/slots.js";
 import { MISMATCH, Remote, Stub, type Type, type Types } from "./stub.js";
@@ -40,6 +40,8 @@ import type { Session } from "./session.js";
 export interface Stubs extends RecorderStubs {
   /** The classes of the program's exceptions. */
   readonly signals: () => readonly SignalType[];
+  /** Makes the numbers by the server's description, if there are no stubs before it. */
+  readonly numbersBy?: (server: Uint8Array, digest: string) => Numbers;
   /** The address of the module, whose lines are no places of the program. */
   readonly url?: string;
 }
@@ -85,9 +87,9 @@ export abstract class Core {
   protected readonly registry: FinalizationRegistry<Part & { readonly told: boolean }>;
 
   /** Makes the session of a recorder that was greeted over a connection; for `connect`. */
-  constructor(recorder: rec.Recorder, stubs: Stubs, connection: Connection, options: SessionOptions) {
+  constructor(recorder: rec.Recorder, connection: Connection, options: SessionOptions) {
     this.$r = recorder;
-    this.$stubs = stubs;
+    this.$stubs = recorder.numbers.stubs as Stubs;
     this.connection = connection;
     this.timeout = options.timeout ?? 30_000;
     this.registry = new FinalizationRegistry(({ tag, lo, hi, data, told }) => {

@@ -380,8 +380,8 @@ function fill(r: Recorder, batch: Batch, reply: Reply & { code: typeof OP_FLUSHE
     let { tag, lo, hi, data } = outcome;
     if (tag === TAG_REF) {
       holdHandle(r, lo, hi, made[index], places[index]);
+      // The number of its type stays.
       tag = HANDLE;
-      data = undefined;
     } else if (tag === TAG_ROWS || tag === TAG_COMPOUND) {
       const maker = tag === TAG_ROWS ? made[index] : undefined;
       eachHandle(data as Items, (lo, hi) => holdHandle(r, lo, hi, maker, places[index]));

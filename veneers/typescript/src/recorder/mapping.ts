@@ -14,14 +14,17 @@ interface Named {
 
 /** A method or routine. */
 export interface MethodJson extends Named {
-  readonly params?: readonly { readonly type: number }[];
+  readonly doc?: string;
+  readonly params?: readonly { readonly name: string; readonly type: number }[];
   readonly results?: readonly number[];
   readonly yields?: readonly number[];
+  readonly signals?: readonly { readonly name: string; readonly values?: readonly number[] }[];
 }
 
 /** A type. */
 export interface TypeJson extends Named {
   readonly kind?: string;
+  readonly actor?: boolean;
   readonly element?: number;
   readonly fields?: readonly { readonly name: string; readonly type: number }[];
   readonly methods?: readonly MethodJson[];

@@ -1,0 +1,10 @@
+// The package `bifrost-veneer/dynamic` for browsers: sessions without generated stubs.
+
+import { connect as connectWith } from "./browser.js";
+import { connectBy } from "./dynamic/session.js";
+
+export type { DynamicObject, DynamicResult, DynamicSession } from "./dynamic/session.js";
+export type { DynamicNames } from "./dynamic/stubs.js";
+
+/** Opens a session with a server, whose stubs are made from the server's interface. */
+export const connect = connectBy(connectWith);
