@@ -110,7 +110,8 @@ fn config() -> Config {
 fn header() -> String {
     let files = ["abi", "interface", "error", "items", "live", "service", "session"]
         .map(|name| format!("src/{name}.rs"));
-    let export = ["call", "claim", "compound", "connect", "explain", "failure", "service", "structure", "transaction"];
+    let export =
+        ["call", "claim", "compound", "connect", "explain", "failure", "service", "structure", "transaction"];
     let export = export.map(|name| format!("src/export/{name}.rs"));
     let mut builder = Builder::new().with_config(config());
     for file in files.iter().chain(&export) {

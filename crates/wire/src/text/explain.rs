@@ -178,7 +178,10 @@ impl<'n> Explainer<'n> {
                 self.futures += 1;
                 match self.numbering.method(method) {
                     Some((_, method)) => {
-                        format!("send {}", self.call(Some(receiver), &method.name, Some(&method.heading), args))
+                        format!(
+                            "send {}",
+                            self.call(Some(receiver), &method.name, Some(&method.heading), args)
+                        )
                     }
                     None => format!("# send of method {}, which is none", method.0),
                 }
