@@ -7,6 +7,7 @@ from __future__ import annotations
 import subprocess
 from typing import Any
 
+import pytest
 from conformance.bifrost_stubs import Probe, Values, connect
 from servers import BIFROST, CONFORMANCE, EXAMPLES, Server, bifrost_environment
 
@@ -72,6 +73,27 @@ def shell(url: str, lines: list[str]) -> list[str]:
     answer = done.stdout.splitlines()
     at = next(n for n, line in enumerate(answer) if line.startswith("# batch 1"))
     return [line for line in answer[at + 1 :] if not line.startswith("ok")]
+
+
+def test_the_server_measures_the_batches_of_which_it_is_asked() -> None:
+    with Server(CONFORMANCE) as server, connect(server.url) as s:
+        p = s.lookup("probe", Probe)
+        assert p.divide(6, 2)[0].claim() == 3 and s.profile_of_last is None
+        s.profile()
+        p.divide(8, 2)
+        p.values().total([1, 2, 3])
+        s.flush()
+        profile = s.profile_of_last
+        assert isinstance(profile, bf.Profile) and profile.runs == 1
+        assert [entry.cost.calls for entry in profile.entries] == [1, 1, 1]
+        assert profile.nanoseconds >= sum(entry.cost.nanoseconds for entry in profile.entries) > 0
+        assert (profile.omitted, profile.rest) == (0, None)
+        with s.if_(p.same_bool(True)), pytest.raises(bf.Misuse):
+            s.profile(False)
+        s.profile(False)
+        assert p.divide(6, 2)[0].claim() == 3 and s.profile_of_last is None
+    with pytest.raises(bf.Closed):
+        s.profile()
 
 
 def test_the_shell_explains_the_same_lines() -> None:

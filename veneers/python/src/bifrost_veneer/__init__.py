@@ -38,6 +38,7 @@ from .live import AsyncLiveBatch, LiveBatch
 from .native import VERSION
 from .pool import AsyncPool, Pool
 from .procedures import Procedure
+from .recorder.decode import Cost, Profile, ProfileEntry
 from .recorder.state import Counters
 from .recording import BatchName, Recording
 from .remote import Remote, remote
@@ -108,6 +109,7 @@ __all__ = [
     "ConnectError",
     "ConnectOptions",
     "Connecting",
+    "Cost",
     "Counters",
     "Directory",
     "DynamicSession",
@@ -129,6 +131,8 @@ __all__ = [
     "Plain",
     "Pool",
     "Procedure",
+    "Profile",
+    "ProfileEntry",
     "Promise",
     "Ran",
     "Real",

@@ -31,6 +31,7 @@ from .procedures import Procedure, make_heading
 from .recorder import errors as e
 from .recorder.calls import Due, Operand
 from .recorder.crossing import Recorder
+from .recorder.decode import Profile
 from .recorder.state import FAILED, Counters, Slot
 from .recorder.structures import Ending
 from .values import (
@@ -722,6 +723,22 @@ class Recording:
         from .explain import explain_words
 
         return explain_words(self.core, self._procedures)
+
+    def profile(self, on: bool = True) -> None:
+        """Has the server measure this batch and all later ones, or no more: :attr:`profile_of_last`
+        has the figures. Nothing crosses for it at once. :class:`Misuse` inside a structure or a
+        shipped transaction, and if the server makes no profiles; nothing has changed then.
+        """
+        try:
+            if self.core.profile_due(on):
+                self.core.profile(self._admit(), on)
+        except e.Told as told:
+            raise make_exception(told.failure, self.core) from None
+
+    @property
+    def profile_of_last(self) -> Profile | None:
+        """The profile of the batch that was sent last, if its answer has come and has one."""
+        return self.core.profile_of_last
 
     def _repr_html_(self) -> str:
         counters = self.counters

@@ -503,9 +503,7 @@ def _profile(reader: Reader) -> Profile:
 
 def _cost(reader: Reader) -> Cost:
     nanoseconds, ran, fetched = reader.word(), reader.word(), reader.word()
-    return Cost(
-        nanoseconds, ran & 0xFFFF_FFFF, ran >> 32, fetched & 0xFFFF_FFFF, fetched >> 32
-    )
+    return Cost(nanoseconds, ran & 0xFFFF_FFFF, ran >> 32, fetched & 0xFFFF_FFFF, fetched >> 32)
 
 
 def _handle(reader: Reader, type_number: int) -> Handle:
