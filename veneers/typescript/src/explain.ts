@@ -6,13 +6,16 @@ import { Accounts, type Account, type Advice } from "./explain/accounts.js";
 import { Explainer, Names } from "./explain/explainer.js";
 import { placeOf } from "./places.js";
 import { readCompound } from "./recorder/compounds.js";
+import { Failure } from "./recorder/failure.js";
 import { parseInterface } from "./recorder/mapping.js";
+import { profile, type Profile, profileDue } from "./recorder/profile.js";
 import { itemReaders } from "./recorder/words.js";
 import type { Session } from "./session.js";
 import { TAG_COMPOUND } from "./tables.js";
 
 export { type Account, ACCOUNTS, type Advice, LOOKED_AT } from "./explain/accounts.js";
 export { EXPLAINED_BYTES } from "./explain/explainer.js";
+export { type Cost, type Profile, type ProfileEntry } from "./recorder/profile.js";
 
 /** The explanations of a session. */
 export class Explained {
@@ -71,6 +74,25 @@ export class Explained {
   /** Returns what would have saved crossings in the last batches; the most frequent first. */
   advice(): Advice[] {
     return this.kept.advice();
+  }
+
+  /**
+   * Has the server measure this batch and all later ones, or no more: `profileOfLast` has the figures.
+   * Nothing crosses for it at once. `MisuseError` inside a structure or a shipped transaction, and if the
+   * server makes no profiles; nothing has changed then.
+   */
+  profile(on = true): void {
+    const r = this.session.$r;
+    try {
+      if (profileDue(r, on)) profile(r, this.session.$admit(), on);
+    } catch (failure) {
+      throw failure instanceof Failure ? this.session.$error(failure) : failure;
+    }
+  }
+
+  /** Returns the profile of the batch that was sent last, if its answer has come and has one. */
+  profileOfLast(): Profile | null {
+    return this.session.$r.profileOfLast;
   }
 
   /** Ends the watching of the session. */

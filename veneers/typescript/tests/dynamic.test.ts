@@ -84,9 +84,8 @@ test("objects are found without their types, and calls work", async () => {
   await typed.close();
   deepEqual(await values["shape"]?.(0)["get"]?.(), shape);
   const NotFound = s.stubs["NotFound"] as new () => bf.SignalError;
-  const missing = await p["item"]?.("nobody")
-    ["name"]?.()
-    .then(null, (error: unknown) => error);
+  const nobody = p["item"]?.("nobody") as DynamicObject;
+  const missing = await nobody["name"]?.().then(null, (error: unknown) => error);
   ok(missing instanceof NotFound);
   deepEqual(missing.values, ["nobody", 4n]);
   // Routines, and what they say of themselves.

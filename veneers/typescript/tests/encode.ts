@@ -248,14 +248,7 @@ export function reply(json: Json): Uint8Array {
       const list = (name: string): Json[] => (of[name] ?? []) as Json[];
       const number = (name: string): number => (of[name] ?? 0) as number;
       const profile = of["profile"] as Fields | undefined;
-      return flushed(
-        list("outcomes"),
-        list("exceptions"),
-        number("omitted"),
-        number("calls"),
-        number("fuel"),
-        profile,
-      );
+      return flushed(list("outcomes"), list("exceptions"), number("omitted"), number("calls"), number("fuel"), profile);
     }
   }
   return out.slice();

@@ -1,7 +1,7 @@
 // Explanations of batches, and advice: the same texts and expectations as those of Rust
 // (`crates/veneer/tests/explain.rs`, `crates/wire/tests/text.rs`).
 
-import { deepEqual, equal, match, ok } from "node:assert/strict";
+import { deepEqual, equal, match, ok, throws } from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
@@ -105,6 +105,30 @@ end
   await db.fetch("eve").visits();
   equal(explained.batches().length, 2);
   await s.close();
+});
+
+test("the server measures the batches of which it is asked", async () => {
+  await using server = await Server.serve(PROGRAM);
+  const s = await connect(server.urls[0] as string);
+  const explained = await explain(s);
+  const db = s.lookup("database", DataBase);
+  await db.fetch("eve").visits();
+  equal(explained.profileOfLast(), null);
+  explained.profile();
+  await db.fetch("eve").visits();
+  const profile = explained.profileOfLast();
+  ok(profile);
+  deepEqual([profile.runs, profile.rest, profile.entries.map(({ calls }) => calls)], [1, null, [1, 1]]);
+  const sum = profile.entries.reduce((sum, { nanoseconds }) => sum + nanoseconds, 0);
+  ok(profile.nanoseconds >= sum && sum > 0, `${profile.nanoseconds} ns, ${sum} ns`);
+  s.foreach(db.users(), () => {
+    throws(() => explained.profile(false), bf.MisuseError);
+  });
+  explained.profile(false);
+  await s.flush();
+  equal(explained.profileOfLast(), null);
+  await s.close();
+  throws(() => explained.profile(), bf.ClosedError);
 });
 
 test("a long batch is shown from its begin and says what is missing", async () => {

@@ -10,7 +10,7 @@ import { SignalError } from "../errors.js";
 import type { InterfaceJson, MethodJson, TypeJson } from "../recorder/mapping.js";
 import type { CellNumbers } from "../recorder/numbers.js";
 import type { Session } from "../session.js";
-import { callOf, callsOf, type Iter, iterOf, Remote, type Stub, type Type } from "../stub.js";
+import { callOf, callsOf, iterOf, Remote, type Stub, type Type } from "../stub.js";
 import * as t from "../tables.js";
 import { Bool, Char, Done, Int, Nil, Real, Str } from "../values.js";
 import { classNames, free, lower, NESTING_MAX, upper } from "./naming.js";
