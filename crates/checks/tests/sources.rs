@@ -198,6 +198,7 @@ const LONG: &[(&str, &str)] = &[
     ("crates/theta/tests/actors.rs", "tests with the programs that they check"),
     ("crates/theta/tests/rules.rs", "a table of rules with programs"),
     ("crates/theta/tests/table.rs", "a table of built-in methods"),
+    ("crates/wire/tests/roundtrip.rs", "the tests of one format"),
     (
         "crates/wire/src/text/translate.rs",
         "one match over the commands of a line, and the names that they share",

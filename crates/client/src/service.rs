@@ -241,7 +241,8 @@ impl<C: Send + 'static> Service<C> {
         why: Error<S>,
         is_named: bool,
     ) -> Option<ServiceError<S>> {
-        // The worst of all losses of this run decides: what an earlier server may have done stays so.
+        // The worst of all losses of this run decides: what an earlier server may have done
+        // stays so.
         let ran = losses.note(before.ran_until(now), why);
         let batch = if is_named { Batch::Named } else { Batch::Plain };
         let next = failover::next(Loss::Lost(ran), batch);

@@ -529,7 +529,8 @@ fn end_rows(out: &mut [u8], start: usize, count: u32) {
 }
 
 /// Writes a `flushed` reply: first the outcomes, in the order of the wanted futures, then the
-/// exceptions, then the profile if there is one, then [`Flushed::finish`]. Dropping it unfinished leaves half a reply in the buffer.
+/// exceptions, then the profile if there is one, then [`Flushed::finish`]. Dropping it unfinished
+/// leaves half a reply in the buffer.
 #[must_use = "the reply is whole only after `finish`"]
 pub struct Flushed<'o> {
     out: &'o mut Vec<u8>,

@@ -1,8 +1,8 @@
 //! The profile of a batch: its time, and the cost of each of its commands.
 //!
 //! It ends the reply to a batch of a session that asked for profiles. [`Profile`] is one that was
-//! read, and borrows from the bytes; [`OwnedProfile`] is one that is kept. [`Totals`], [`Entry`] and
-//! [`Rest`] are its parts, by which it is also written. The layout is in `docs/spec/wire.md`,
+//! read, and borrows from the bytes; [`OwnedProfile`] is one that is kept. [`Totals`], [`Entry`]
+//! and [`Rest`] are its parts, by which it is also written. The layout is in `docs/spec/wire.md`,
 //! section 4.
 
 use std::fmt;

@@ -4,6 +4,7 @@
 //! script, and a queue of replies. It moves bytes as a client's connection does. The format is
 //! described in `vectors/recorder/README.md`.
 
+mod arguments;
 mod crossing;
 pub mod json;
 pub mod print;
@@ -15,8 +16,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use bifrost_recorder::{
-    Block, Closed, Compose, Due, Ended, Error, Greeting, Heading, Iteration, Jump, Known, Operand, Owner,
-    Recorded, Recorder, Settings, Slot, Structure, Stubs,
+    Block, Closed, Due, Ended, Error, Greeting, Heading, Iteration, Jump, Known, Operand, Recorded, Recorder,
+    Settings, Slot, Structure, Stubs,
 };
 use bifrost_wire::encode;
 use bifrost_wire::interface::{Interface, Numbering};
@@ -24,7 +25,7 @@ use bifrost_wire::operator::{self, Operator};
 use bifrost_wire::{BatchName, Command, Decoded, FRAME_BYTES_MAX, Limit, decode};
 use serde_json::{Value as Json, json};
 
-use bifrost_wire::OwnedValue;
+use arguments::{Argument, Items};
 use json::{field, text, whole};
 
 /// The place of a call in the source: the number of a step, from 1.
@@ -649,41 +650,6 @@ impl<'c> Machine<'c> {
                 Argument::Items(Items(items.map(|item| self.argument(item)).collect()))
             }
             value => Argument::Value(json::value(value)),
-        }
-    }
-}
-
-/// An argument of a step.
-#[derive(Debug)]
-enum Argument {
-    Stub(Slot),
-    Value(OwnedValue),
-    Items(Items),
-    Foreign,
-}
-
-/// The items of a compound.
-#[derive(Debug)]
-struct Items(Vec<Argument>);
-
-impl Compose for Items {
-    fn count(&self) -> usize {
-        self.0.len()
-    }
-
-    fn each(&self, _: Owner, put: &mut dyn FnMut(Operand<'_>)) {
-        self.0.iter().for_each(|item| put(item.operand()));
-    }
-}
-
-impl Argument {
-    fn operand(&self) -> Operand<'_> {
-        match self {
-            Argument::Stub(slot) => Operand::Stub(*slot),
-            Argument::Value(value) => Operand::Value(value.view()),
-            // There is one session.
-            Argument::Items(items) => Operand::Compound(items, Owner(0)),
-            Argument::Foreign => Operand::Foreign,
         }
     }
 }
