@@ -35,10 +35,12 @@ install() {
 for program in cmake gcc g++ make clang clang-format valgrind pkg-config dpkg-deb:dpkg lintian; do
   command -v "${program%%:*}" >/dev/null || install "${program%%:*}" "${program#*:}"
 done
-# The runtime of clang's sanitizers is a package of its own.
-if ! echo 'int main(void) { return 0; }' | clang -fsanitize=address,undefined -x c -o /dev/null - 2>/dev/null; then
+# The runtime of clang's sanitizers is a package of its own. A linker replaces its output, so that is no device.
+probe="$(mktemp)"
+if ! echo 'int main(void) { return 0; }' | clang -fsanitize=address,undefined -x c -o "$probe" - 2>/dev/null; then
   install "the runtime of clang's sanitizers" "libclang-rt-$(clang -dumpversion | cut -d. -f1)-dev"
 fi
+rm -f "$probe"
 
 if [ ! -x "$thumbnails/thumbnail-server" ] || [ ! -x "$thumbnails/thumbnail" ]; then
   thumbnails="$target/debug"
