@@ -372,7 +372,7 @@ fn a_trader_over_tls_is_known_by_its_pin_and_gets_the_token() {
     };
     let mut wrong = export(&other);
     let told = wait_for(&lines(&mut wrong.child), "trader.lost");
-    assert!(told.contains("certificate"), "{told}");
+    assert!(told.contains("the server has the pin"), "{told}");
     assert!(list(url, EXPORTER).is_empty());
     let mut right = export(url);
     wait_for(&lines(&mut right.child), "export.held");
