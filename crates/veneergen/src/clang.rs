@@ -269,7 +269,7 @@ mod tests {
         let (x, y, z) = ("x".repeat(60), "y".repeat(70), "z".repeat(60));
         let short = format!("  static inline int a_name_that_is_long({x}, int y) {{");
         let lines = ["  static inline int a_name_that_is_long(", &format!("      {x}, int y) {{")];
-        assert_eq!(c(&short), [short.clone()], "it fits");
+        assert_eq!(c(&short), std::slice::from_ref(&short), "it fits");
         assert_eq!(
             c(&short.replace("int y", "long double y_of_it")),
             [lines[0].to_owned(), lines[1].replace("int y", "long double y_of_it"),]
