@@ -137,8 +137,9 @@ def test_a_server_that_is_killed_costs_no_thumbnail(tmp_path: Path) -> None:
         # It is killed while pictures are under way.
         said = [process.stdout.readline() for _ in range(8)]
         first.process.send_signal(signal.SIGKILL)
-        out, err = process.communicate(timeout=60)
-    said += out.splitlines()
+        # Lines that came with those eight are in a buffer of which `communicate` knows nothing.
+        said += process.stdout.read().splitlines()
+        _, err = process.communicate(timeout=60)
     assert process.returncode == 0, (said, err)
     assert len(said) == count
     assert sum(int(line.split()[0]) for line in err.splitlines()) == count

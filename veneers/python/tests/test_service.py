@@ -36,8 +36,8 @@ import bifrost_veneer as bf
 from bifrost_veneer import importing
 from bifrost_veneer.importing.offers import host
 
-#: The seconds until a service goes on with another server.
-BACK = 5.0
+#: The most seconds until a service goes on with another server, beside other tests on a busy machine.
+BACK = 15.0
 #: The seconds of a search and of an answer, where a test waits for their end.
 SHORT = 2.5
 #: The kills of the longest test.
