@@ -36,7 +36,7 @@ import bifrost_veneer as bf
 from bifrost_veneer import importing
 from bifrost_veneer.importing.offers import host
 
-#: The most seconds until a service goes on with another server, beside other tests on a busy machine.
+#: The most seconds until a service goes on with another server, on a busy machine.
 BACK = 15.0
 #: The seconds of a search and of an answer, where a test waits for their end.
 SHORT = 2.5
