@@ -33,7 +33,7 @@ pub struct Args {
     /// The client language
     #[arg(long, default_value = "rust", value_name = "LANGUAGE", value_parser = languages())]
     lang: Lang,
-    /// What ints are in TypeScript: `bigint`, or `number`, where the claim of one beyond 2^53 fails
+    /// The type of ints in TypeScript: `bigint`, or `number`, where a claim beyond 2^53 fails
     #[arg(long, value_name = "TYPE", value_parser = ints())]
     ints: Option<Ints>,
     /// Make files from templates of your own instead: each `NAME.jinja` in the folder makes the

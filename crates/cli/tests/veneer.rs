@@ -38,7 +38,7 @@ fn the_tour_is_the_same_over_every_transport() {
     }
 }
 
-/// `--ints` says what ints are in TypeScript, and is a mistake for other languages.
+/// `--ints` sets the type of ints in TypeScript, and is a mistake for other languages.
 #[test]
 fn ints_of_typescript_are_chosen() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! What client libraries share beside the recorder, whatever their language: the bytes of a
+//! The layer that client libraries of all languages share beside the recorder: the bytes of a
 //! connection, imports through traders, and services that go on with another server.
 //!
 //! The Rust veneer and the C ABI are layers over it and `bifrost-recorder`. Nothing here knows the

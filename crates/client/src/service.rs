@@ -64,7 +64,7 @@ pub struct Mark {
 #[derive(Debug)]
 pub struct Losses<S> {
     count: u32,
-    /// The last one, with the worst that is known.
+    /// The last one, with the account of the whole run.
     last: Option<(Ran, Error<S>)>,
 }
 
@@ -281,8 +281,7 @@ impl<S> Default for Losses<S> {
 }
 
 impl<S> Losses<S> {
-    /// Notes a loss. What an earlier one has left unknown stays unknown.
-    /// Notes a loss, and returns the worst that is known of the run.
+    /// Notes a loss, and returns the account of the whole run: that of the first loss with effects.
     fn note(&mut self, ran: Ran, why: Error<S>) -> Ran {
         self.count += 1;
         let ran = match self.last.take() {

@@ -97,7 +97,7 @@ impl Core {
         self.numbers_object(py)
     }
 
-    /// True: references tell who holds a stub.
+    /// True: counts of references tell if a stub is held.
     #[getter]
     fn counts(&self) -> bool {
         true

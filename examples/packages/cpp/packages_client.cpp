@@ -13,14 +13,14 @@
 using stubs::Package;
 using stubs::PackageIndex;
 
-/** How many packages are imported in one transaction. */
+/** The number of packages that one transaction imports. */
 static constexpr std::size_t AT_ONCE = 250;
 
 static constexpr const char *USAGE =
     "packages_client import FILE | closure NAME | dependents NAME, with BIFROST_URL set "
     "to a server of packages.theta";
 
-/** What is used of a paragraph. */
+/** The fields of a paragraph that are used. */
 struct Paragraph {
   std::string name, version, section;
   /** Installed, in KiB. */
@@ -127,7 +127,7 @@ static void list(const bf::Session &s, const std::string &title, const bf::Iter<
             << rows.size() << " packages, " << size << " KiB, " << s.counters().crossings - before << " crossing\n";
 }
 
-/** The closure once more, by a client that has no method for it: the same walk as a batch, over the graph where it is. */
+/** The closure once more, by a client that has no method for it: the same walk as a batch, at the server. */
 static void by_hand(const bf::Session &s, const Package &p) {
   const auto before = s.counters().crossings;
   auto work = stubs::package_list(s);

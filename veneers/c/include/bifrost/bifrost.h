@@ -895,7 +895,7 @@ static inline void bf_run_close_(bf_run *run) {
          BF_JOIN_(bf_once_, __LINE__) = NULL)
 
 /** Runs the block with a session of a server of the service: T_of_service(service) is the object. The block puts its
- * outcome into `*status`, which is BF_OK before, and may end by `break`. Here it runs again, with another server, if the
+ * outcome into `*status`, which is BF_OK before, and may end by `break`. It runs again, with another server, if the
  * server is lost before anything of it was sent; if anything was sent, `*status` is BF_E_LOST, and bf_service_ran says
  * what is known. bf_service_error is the failure of the run. Stubs and texts of the block live until the next run. */
 #define BF_RUN(service, s, status) BF_RUN_LOOP_(s, bf_run_(service, status, BF_HERE))

@@ -211,7 +211,7 @@ template <class T> const T &expect_values(const std::shared_ptr<const T> &values
   return *values;
 }
 
-/** What a session of this layer keeps with that of the library. */
+/** The state of this layer that a session of the library keeps. */
 struct Core;
 
 [[noreturn]] inline void raise(const Error &error, const Signals *signals) {

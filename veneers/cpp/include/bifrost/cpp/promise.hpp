@@ -14,7 +14,7 @@ namespace bf {
 
 class Executor;
 
-/** What a session of this layer keeps with that of the library. */
+/** The state of this layer that a session of the library keeps. */
 struct Core : std::enable_shared_from_this<Core> {
   Core() = default;
   Core(const bf_interface *interface_, const Signals *signals_) : interface(interface_), signals(signals_) {}

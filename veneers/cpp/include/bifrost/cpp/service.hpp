@@ -14,7 +14,7 @@ namespace bf {
 class Lost : public Error {
 public:
   Lost(const Error &error, bf_ran ran) : Error(error), ran_(ran) {}
-  /** Whether anything of the run was done: BF_RAN_NO, BF_RAN_BEGAN or BF_RAN_UNKNOWN. */
+  /** The account of the run: BF_RAN_NO, BF_RAN_BEGAN or BF_RAN_UNKNOWN. */
   bf_ran ran() const noexcept { return ran_; }
 
 private:

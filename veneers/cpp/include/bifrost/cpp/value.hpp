@@ -127,7 +127,7 @@ private:
   std::shared_ptr<Items> items_;
 };
 
-/** How a C++ value becomes an argument where a `T` is wanted. Generated headers add their types. */
+/** Makes a C++ value an argument where a `T` is wanted. Generated headers add their types. */
 template <class T, class From, class = void> struct Pass;
 
 /** An argument where a `T` is wanted: a value or promise of it, or a stub of a subtype. Implicit on purpose; it lives

@@ -150,7 +150,7 @@ _ONE: Final = _count_of_one()
 
 
 def counts_references() -> bool:
-    """True if counts of references tell exactly who holds a stub."""
+    """True if counts of references tell exactly if a stub is held."""
     if os.environ.get("BIFROST_COUNTS") == "0" or sys.implementation.name != "cpython":
         return False
     if sysconfig.get_config_var("Py_GIL_DISABLED"):
