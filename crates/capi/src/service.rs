@@ -4,20 +4,21 @@
 //! sessions. A run of a program in C is a loop: `begin` gives the session of the first try,
 //! [`Service::next`] that of the next one, or none when the run has ended.
 
+use std::any::Any;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::thread::ThreadId;
 
 use bifrost_client::{Greeted, Imported, Losses, Mark, Ran, Searcher, ServiceError, is_loss};
-use bifrost_recorder::{Slot, Stubs};
+use bifrost_recorder::{Misuse, Slot, Stubs};
 use bifrost_wire::{BatchName, ErrorNumber};
 
 use crate::abi::{Chars, Family, Place, Ref, Type};
 use crate::error::{ConnectError, Failure, Status};
 use crate::export::transaction::How;
 use crate::interface::Interface;
-use crate::recorded::Recorder;
-use crate::session::{Options, Session};
+use crate::recorded::{Error, Recorder};
+use crate::session::{Options, Session, ended_by_panic};
 
 /// A service at traders, and a session with one server of it.
 pub struct Service {
@@ -44,12 +45,15 @@ pub(crate) struct ObjectType {
 }
 
 /// The session in use, which its object's stub names. It lives as long as the service has it; a
-/// program that counts keeps it as long (the header).
+/// program that counts keeps it as long (the header). A session that is lost is the one in use
+/// until another one is found, for the stubs and texts of its run.
 #[derive(Clone, Copy)]
 struct Current {
     object: Ref,
     /// The scope of the last run.
     scope: Option<u32>,
+    /// True if the program has the session, and lets go of it by itself.
+    given: bool,
 }
 
 /// The run under way.
@@ -144,7 +148,6 @@ impl Service {
         status: &mut Status,
         place: Place,
     ) -> Option<NonNull<Session>> {
-        (self.failure, self.ran) = (None, Ran::No);
         if self.owner != std::thread::current().id() {
             let text = "the service is used by another thread than the one that has made it";
             return self.fail(Failure::new(Status::OtherThread, text, place), status);
@@ -152,6 +155,7 @@ impl Service {
         if self.run.is_some() {
             self.leave();
         }
+        (self.failure, self.ran) = (None, Ran::No);
         let how = how.map(|how| self.name(how));
         let mark = Mark { writes: 0, executed: 0 };
         self.run = Some(Run { losses: Losses::default(), mark, seen: 0, how, place });
@@ -182,6 +186,7 @@ impl Service {
         if let Some(scope) = current.scope.take() {
             session.close_scope(scope, false);
         }
+        session.failure = None;
         run.mark = Mark::of(session.wire.writes(), &session.recorder);
         run.seen = session.recorder.mark_seen();
         if let Some(how) = &run.how {
@@ -190,7 +195,9 @@ impl Service {
                 return self.next(status);
             }
         }
-        if !self.counted {
+        if self.counted {
+            current.given = true;
+        } else {
             current.scope = Some(session.uses.open());
         }
         session.this
@@ -224,9 +231,8 @@ impl Service {
             return None;
         };
         let now = Mark::of(session.wire.writes(), &session.recorder);
-        let decided = self.found.lost(&mut run.losses, (run.mark, now), why, run.how.is_some());
-        self.drop_session();
-        match decided {
+        session.wire.stop();
+        match self.found.lost(&mut run.losses, (run.mark, now), why, run.how.is_some()) {
             Some(why) => {
                 self.run = None;
                 self.fail_run(&why, status)
@@ -247,11 +253,7 @@ impl Service {
             });
             self.ran = if store_failed { Ran::Unknown } else { Ran::Began };
         }
-        if session.recorder.is_closed() {
-            // The failure of the run is told after the session is gone.
-            self.failure = session.failure.take().filter(|_| status != Status::Ok);
-            self.drop_session();
-        } else if status != Status::Ok {
+        if status != Status::Ok && !session.recorder.is_closed() {
             session.undo();
         }
     }
@@ -265,6 +267,22 @@ impl Service {
             }
         }
         self.ended(Status::LeftOpen);
+        let failure = Failure::of(&Error::Misuse(Misuse::LeftOpen));
+        self.failure = Some(Box::new(failure));
+    }
+
+    /// Ends a run after a panic, and its session, whose recorder may be in no state to go on.
+    pub(crate) fn panicked(&mut self, panic: &(dyn Any + Send)) -> Status {
+        (self.run, self.ran) = (None, Ran::Unknown);
+        self.found.done();
+        match self.session() {
+            Some(session) => ended_by_panic(session, panic),
+            None => {
+                let text = "a mistake in the library has ended the run";
+                self.failure = Some(Box::new(Failure::new(Status::Panic, text, Place::NONE)));
+                Status::Panic
+            }
+        }
     }
 
     fn fail(&mut self, failure: Failure, status: &mut Status) -> Option<NonNull<Session>> {
@@ -286,52 +304,37 @@ impl Service {
     /// Sees to it that there is a session.
     fn ready(&mut self) -> Result<(), bifrost_client::ConnectError> {
         if let Some((greeted, imported)) = self.found.take_newer() {
-            let newer = Current { object: open(greeted, self.object.stubs, &imported).1, scope: None };
+            let newer = Current::of(open(greeted, self.object.stubs, &imported).1);
             // If it is still there.
-            if Service::is_open(newer) {
+            if newer.is_open() {
                 self.drop_session();
                 self.found.moved(imported);
                 self.current = Some(newer);
             } else {
-                Service::end(newer, false);
+                newer.end();
             }
         }
-        if self.current.is_some_and(Service::is_open) {
+        if self.current.is_some_and(Current::is_open) {
             return Ok(());
         }
-        self.drop_session();
         let (object, options, url) = (&self.object, &self.options, &self.url);
         let mut due =
             self.found.begin_search(|| Ok(Searcher::new(options.search(url)?, object.dialer(options))))?;
         let (greeted, imported) = due.search()?;
-        let current = Current { object: open(greeted, self.object.stubs, &imported).1, scope: None };
+        let current = Current::of(open(greeted, self.object.stubs, &imported).1);
         if let Err(why) = self.found.found(due, imported) {
-            Service::end(current, false);
+            current.end();
             return Err(why);
         }
+        self.drop_session();
         self.current = Some(current);
         Ok(())
-    }
-
-    fn is_open(current: Current) -> bool {
-        current.object.session().is_some_and(Session::is_open)
     }
 
     /// Lets go of the session in use. It lives until the program has released its stubs.
     fn drop_session(&mut self) {
         if let Some(current) = self.current.take() {
-            Service::end(current, self.counted);
-        }
-    }
-
-    fn end(current: Current, counted: bool) {
-        let Some(session) = current.object.session() else { return };
-        if let Some(scope) = current.scope {
-            session.close_scope(scope, false);
-        }
-        session.release(current.object);
-        if !counted {
-            crate::export::connect::bf_let_go(Some(session));
+            current.end();
         }
     }
 
@@ -360,6 +363,30 @@ impl Service {
     }
 }
 
+impl Current {
+    /// Makes the session in use of the stub of its object.
+    fn of(object: Ref) -> Current {
+        Current { object, scope: None, given: false }
+    }
+
+    fn is_open(self) -> bool {
+        self.object.session().is_some_and(Session::is_open)
+    }
+
+    /// Releases the stubs of the service, and lets go of a session that the program does not have.
+    fn end(self) {
+        let Some(session) = self.object.session() else { return };
+        if let Some(scope) = self.scope {
+            session.close_scope(scope, false);
+        }
+        session.release(self.object);
+        session.leaving |= !self.given;
+        if session.is_over() {
+            crate::export::connect::end(Some(session));
+        }
+    }
+}
+
 impl Drop for Service {
     fn drop(&mut self) {
         self.run = None;
@@ -380,5 +407,153 @@ impl Session {
 impl std::fmt::Debug for Service {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Service").field("url", &self.url).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use bifrost_client::Wire;
+    use bifrost_recorder::{BuiltinNumbers, CellNumbers};
+    use bifrost_transport::Stream;
+    use bifrost_wire::{Value, builtin, encode, operator};
+
+    use super::*;
+    use crate::export::service::run;
+
+    static STUBS: Stubs = Stubs {
+        digest: [0; 32],
+        json: "{}",
+        basic: [(u32::MAX, CellNumbers::NONE); 6],
+        builtin: [BuiltinNumbers::NONE; builtin::COUNT],
+        operators: [u32::MAX; operator::COUNT],
+    };
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// A service with a session that was opened, and the server's end of the connection. There are
+    /// no traders.
+    fn service(counted: bool) -> (Service, Stream) {
+        let mut options = bifrost_client::Options::new(&STUBS);
+        options.timeout = Duration::from_millis(50);
+        let (client, mut server) = Stream::pair().unwrap();
+        let mut welcome = Vec::new();
+        encode::welcome(&mut welcome, &STUBS.digest, &[], 1, "test");
+        server.write(&welcome, SECOND).unwrap();
+        let mut wire = Wire::new(Box::new(client), SECOND);
+        let mut recorder = wire.greet(options.greeting("")).unwrap();
+        let object = recorder.new_value(Value::Int(1));
+        let session = Session::of(Greeted { recorder, wire, object: None }, &STUBS, None).place();
+        let session = Ref::new(Some(session), 0, 0).session().unwrap();
+        let service = Service {
+            object: ObjectType { number: 0, name: "Test".into(), stubs: &STUBS },
+            options,
+            url: "trader+unix:///none/trader?service=Test".to_owned(),
+            found: bifrost_client::Service::default(),
+            current: Some(Current::of(session.unscoped_stub(object))),
+            run: None,
+            counted,
+            failure: None,
+            ran: Ran::No,
+            owner: std::thread::current().id(),
+        };
+        (service, server)
+    }
+
+    /// True if the client has ended the connection.
+    fn has_ended(server: &mut Stream) -> bool {
+        let mut bytes = Vec::new();
+        while let Ok(Some(read)) = server.try_read(&mut bytes, 4096) {
+            if read == 0 {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn texts(service: &Service) -> String {
+        service
+            .failure()
+            .map(|failure| failure.text().get().unwrap_or_default().to_owned())
+            .unwrap_or_default()
+    }
+
+    #[test]
+    fn stubs_of_a_run_outlive_the_loss_of_its_server() {
+        let (mut service, server) = service(false);
+        let mut status = Status::Ok;
+        assert!(service.begin(None, &mut status, Place::NONE).is_some());
+        let session = service.session().unwrap();
+        let slot = session.recorder.new_value(Value::Int(7));
+        let kept = session.stub(slot);
+        drop(server);
+        status = session.commit_now();
+        assert_eq!(status, Status::Closed);
+        assert!(service.next(&mut status).is_none());
+        assert_eq!((status, service.ran()), (Status::Lost, Ran::Unknown));
+        assert!(texts(&service).starts_with("the server is lost, and nobody knows"), "{}", texts(&service));
+        let session = kept.session().unwrap();
+        assert_eq!(session.slot(kept), Ok(slot));
+        // There is no other server: the stub is still there.
+        assert!(service.begin(None, &mut status, Place::NONE).is_none());
+        assert_eq!((status, service.ran()), (Status::Connect, Ran::No));
+        assert_eq!(session.slot(kept), Ok(slot));
+    }
+
+    impl Session {
+        /// Records a commit, and waits for it.
+        fn commit_now(&mut self) -> Status {
+            let admitted = self.admit_commit();
+            let recorded = self.recorder.commit(admitted, Place::NONE);
+            self.no_result(recorded, Place::NONE);
+            let flushed = self.flush();
+            self.status(flushed)
+        }
+    }
+
+    #[test]
+    fn a_block_that_is_left_is_a_failure() {
+        let (mut service, _server) = service(false);
+        let mut status = Status::Ok;
+        assert!(service.begin(None, &mut status, Place::NONE).is_some());
+        service.leave();
+        assert!(texts(&service).contains("left by a jump"), "{}", texts(&service));
+        assert!(service.begin(None, &mut status, Place::NONE).is_some());
+        assert_eq!((texts(&service), status), (String::new(), Status::Ok));
+        assert!(service.next(&mut status).is_none());
+        assert_eq!((texts(&service), status), (String::new(), Status::Ok));
+    }
+
+    #[test]
+    fn a_panic_ends_the_run_and_its_session() {
+        let (mut service, mut server) = service(false);
+        let mut status = Status::Ok;
+        assert!(service.begin(None, &mut status, Place::NONE).is_some());
+        assert!(run(&mut service, &mut status, |_, _| panic!("of a test")).is_none());
+        assert_eq!((status, service.ran()), (Status::Panic, Ran::Unknown));
+        assert!(texts(&service).ends_with("has ended the session: of a test"), "{}", texts(&service));
+        assert!(service.begin(None, &mut status, Place::NONE).is_none());
+        assert_eq!(status, Status::Connect);
+        drop(service);
+        assert!(has_ended(&mut server));
+    }
+
+    #[test]
+    fn a_session_is_ended_by_the_one_that_has_it() {
+        // It was never given to the program.
+        let (first, mut server) = service(true);
+        assert!(!has_ended(&mut server));
+        drop(first);
+        assert!(has_ended(&mut server));
+
+        let (mut second, mut server) = service(true);
+        let mut status = Status::Ok;
+        let session = second.begin(None, &mut status, Place::NONE);
+        assert!(second.next(&mut status).is_none());
+        drop(second);
+        assert!(!has_ended(&mut server));
+        crate::export::connect::bf_let_go(Ref::new(session, 0, 0).session());
+        assert!(has_ended(&mut server));
     }
 }

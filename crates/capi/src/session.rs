@@ -575,7 +575,7 @@ pub(crate) fn enter_own(
 }
 
 #[cold]
-fn ended_by_panic(session: &mut Session, panic: &(dyn std::any::Any + Send)) -> Status {
+pub(crate) fn ended_by_panic(session: &mut Session, panic: &(dyn std::any::Any + Send)) -> Status {
     let said = panic.downcast_ref::<&str>().copied();
     let said = said.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("a panic");
     let text = format!("a mistake in the library has ended the session: {said}");

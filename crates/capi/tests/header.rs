@@ -66,7 +66,7 @@ const HEAD: &str = "\
  * them.
  *
  * The promises of a program: a pointer is null where that is allowed, or points to as many items as the count beside it
- * says; what it points to lives as long as the function runs; texts end with a zero byte where no length is beside them.
+ * says; what it points to lives as long as the function runs; a text without a length ends with a zero byte.
  * A session, its errors and its items are used by the thread that has opened the session, until they are freed.
  */";
 

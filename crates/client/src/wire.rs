@@ -234,6 +234,12 @@ impl Wire<Stream> {
         }
     }
 
+    /// Ends the connection of a session that is lost: the server learns of it at once, and not when
+    /// the session goes.
+    pub fn stop(&self) {
+        self.connection.stopper().stop();
+    }
+
     /// Returns the descriptor to wait for; none over shared memory.
     pub fn descriptor(&self) -> Option<i32> {
         self.connection.socket().map(|socket| socket.as_raw_fd())

@@ -7,7 +7,7 @@ use crate::error::{Failure, Status};
 use crate::session::{Session, enter};
 
 /// Returns the failure of which the program was told last; null if there was none. It lives until
-/// the next function of the session fails, or `bf_error_clear`.
+/// the next function of the session fails, `bf_error_clear`, or the next run of its service.
 #[unsafe(no_mangle)]
 pub extern "C" fn bf_error_last(session: Option<&mut Session>) -> *const Failure {
     enter(session, null(), |session| session.failure.as_deref().map_or(null(), from_ref))

@@ -68,20 +68,19 @@ pub extern "C" fn bf_service_new(
     made.map(|service| NonNull::from(Box::leak(Box::new(service))))
 }
 
-/// Enters a function of a service. A panic ends the run.
-fn run(
+/// Enters a function of a service. A panic ends the run and its session.
+pub(crate) fn run(
     service: &mut Service,
     status: &mut Status,
     work: impl FnOnce(&mut Service, &mut Status) -> Option<NonNull<Session>>,
 ) -> Option<NonNull<Session>> {
-    let mut told = *status;
-    let session = catch_unwind(AssertUnwindSafe(|| {
-        let session = work(service, &mut told);
-        (session, told)
-    }));
-    let (session, told) = session.unwrap_or((None, Status::Panic));
-    *status = told;
-    session
+    match catch_unwind(AssertUnwindSafe(|| work(service, status))) {
+        Ok(session) => session,
+        Err(panic) => {
+            *status = service.panicked(&*panic);
+            None
+        }
+    }
 }
 
 /// Begins a run: finds a server, unless there is one, and returns its session. `bf_service_object`
@@ -125,7 +124,9 @@ pub extern "C" fn bf_run_next(service: &mut Service, status: &mut Status) -> Opt
 /// Ends a run whose body was left: nothing of it is committed.
 #[unsafe(no_mangle)]
 pub extern "C" fn bf_run_leave(service: &mut Service) {
-    let _ = catch_unwind(AssertUnwindSafe(|| service.leave()));
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| service.leave())) {
+        service.panicked(&*panic);
+    }
 }
 
 /// Returns the object of the service at the server in use; none before the first run. It stays the
@@ -147,7 +148,9 @@ pub extern "C" fn bf_service_name(service: &Service) -> Chars {
     service.server().map_or(Chars::new(c""), |(name, _)| name)
 }
 
-/// Returns the failure of the last run; null if it has not failed. It lives until the next run.
+/// Returns the failure of the last run, or else the last one of its session, as `bf_error_last`: null
+/// if nothing has failed. It lives until the next run, or until another function of the session
+/// fails.
 #[unsafe(no_mangle)]
 pub extern "C" fn bf_service_error(service: &Service) -> *const Failure {
     service.failure().map_or(null(), from_ref)

@@ -6,7 +6,7 @@
  * them.
  *
  * The promises of a program: a pointer is null where that is allowed, or points to as many items as the count beside it
- * says; what it points to lives as long as the function runs; texts end with a zero byte where no length is beside them.
+ * says; what it points to lives as long as the function runs; a text without a length ends with a zero byte.
  * A session, its errors and its items are used by the thread that has opened the session, until they are freed.
  */
 
@@ -1153,7 +1153,7 @@ bf_status bf_profile(struct bf_session *session, bool on, struct bf_place place)
 
 /**
  * Returns the failure of which the program was told last; null if there was none. It lives until
- * the next function of the session fails, or `bf_error_clear`.
+ * the next function of the session fails, `bf_error_clear`, or the next run of its service.
  */
 const struct bf_error *bf_error_last(struct bf_session *session);
 
@@ -1336,7 +1336,9 @@ bf_chars bf_service_address(const struct bf_service *service);
 bf_chars bf_service_name(const struct bf_service *service);
 
 /**
- * Returns the failure of the last run; null if it has not failed. It lives until the next run.
+ * Returns the failure of the last run, or else the last one of its session, as `bf_error_last`: null
+ * if nothing has failed. It lives until the next run, or until another function of the session
+ * fails.
  */
 const struct bf_error *bf_service_error(const struct bf_service *service);
 
