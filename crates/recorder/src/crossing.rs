@@ -184,13 +184,15 @@ impl<S: Source> Recorder<S> {
     }
 
     /// Ends this recorder for a reason, and returns the one that goes on with the session. Nothing
-    /// is recorded in it, and nothing under way. Procedures and counts stay.
+    /// is recorded in it, and nothing under way. Procedures, counts and the wish for profiles stay,
+    /// as the server has them.
     pub fn succeed(&mut self, why: Closed) -> Recorder<S> {
         let numbers = self.numbers.take();
         let replies = std::mem::replace(&mut self.replies, Replies::new(0));
         let mut other = Recorder::new(numbers, self.bounds, replies, self.attention_futures);
         other.procedures = std::mem::take(&mut self.procedures);
         other.counters = self.counters;
+        other.profiled = self.profiled;
         other.batch_number = self.batch_number;
         other.ends = self.ends;
         other.under_way.count_sent_before(&self.under_way);

@@ -3,7 +3,7 @@
 use bifrost_recorder::{
     BuiltinNumbers, CellNumbers, Closed, Greeting, Known, Recorder, Settings, Slot, Stubs,
 };
-use bifrost_wire::{Command, Decoded, Outcome, Ref, TypeNumber, decode, encode, operator};
+use bifrost_wire::{Command, Decoded, Limit, Outcome, Ref, TypeNumber, decode, encode, operator};
 
 static STUBS: Stubs = Stubs {
     digest: [7; 32],
@@ -17,7 +17,7 @@ fn recorder() -> Recorder<u32> {
     let mut greeting = Greeting::new(&STUBS, "", "", Settings::default());
     greeting.sent(usize::MAX);
     let mut out = Vec::new();
-    encode::welcome(&mut out, &[7; 32], &[], 1, "test");
+    encode::welcome(&mut out, &[7; 32], &[(Limit::ProfileEntries, 8)], 1, "test");
     greeting.handle_bytes(&out).unwrap().expect("a session")
 }
 
@@ -92,4 +92,19 @@ fn a_recorder_is_followed_by_another_one() {
     assert_eq!(freed(&mut next), [4]);
     // The first one does nothing any more.
     assert!(r.due().is_err() && r.begin_flush(false).is_err());
+}
+
+#[test]
+fn profiles_that_were_asked_for_are_known_to_the_next_recorder() {
+    let mut r = recorder();
+    assert!(r.profile_due(true).unwrap());
+    r.profile(Ok(()), true).unwrap();
+    objects(&mut r, &[4]);
+    r.end_work(Closed::ByClient);
+    let mut next = r.succeed(Closed::ByClient);
+    // The server still makes them, so there is something to end.
+    assert!(!next.profile_due(true).unwrap());
+    assert!(next.profile_due(false).unwrap());
+    next.profile(Ok(()), false).unwrap();
+    assert!(!next.profile_due(false).unwrap());
 }

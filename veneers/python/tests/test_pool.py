@@ -12,6 +12,7 @@ import pytest
 from conformance.bifrost_stubs import Counter, Probe, aconnect, connect
 from database import bifrost_stubs as database
 from readme import block
+from script import Client, Machine
 from servers import CONFORMANCE, EXAMPLES, ROOT, Server
 
 import bifrost_veneer as bf
@@ -133,6 +134,15 @@ def test_objects_go_back_to_the_server() -> None:
                 s.send_batch()
                 assert [item.name().claim() for item in kept] == ["fresh"] * 6
         assert pool.idle == 1
+
+
+def test_the_next_loan_can_end_profiles() -> None:
+    core = Machine(Client(), {"limits": {"profile_entries_max": 8}}).recorder
+    core.profile(None, True)
+    other = core.succeed()
+    # The server still makes them.
+    assert not other.profile_due(True)
+    assert other.profile_due(False)
 
 
 def test_only_so_many_sessions_are_lent(server: Server) -> None:

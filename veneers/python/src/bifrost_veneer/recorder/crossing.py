@@ -244,7 +244,8 @@ class Recorder(Structures):
 
     def succeed(self) -> Recorder:
         """Ends this recorder, and returns the one that goes on with the session, in which nothing
-        is recorded and nothing under way. Procedures and counts stay.
+        is recorded and nothing under way. Procedures, counts and the wish for profiles stay, as
+        the server has them.
         """
         other = Recorder(self.numbers, self.bounds, self.settings, self._replies)
         other.procedures = self.procedures
@@ -253,6 +254,7 @@ class Recorder(Structures):
         other.crossings, other.calls, other.executed = self.crossings, self.calls, self.executed
         other.batch_number, other.sent_bytes = self.batch_number, self.sent_bytes
         other.transaction_ends = self.transaction_ends
+        other.profiled = self.profiled
         self.close(GivenBack())
         return other
 
