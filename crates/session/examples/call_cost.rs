@@ -11,7 +11,7 @@ use bifrost_repository::memory::Memory;
 use bifrost_runtime::Cx;
 use bifrost_session::{Limits, Session, Tables, Welcome};
 use bifrost_theta::{Options, Sources, compile};
-use bifrost_wire::{Hello, Ref, encode};
+use bifrost_wire::{DecodedReply, Hello, Ref, Reply, VERSION, decode_reply, encode};
 
 const THETA: &str = "
 Probe = type nothing () one () returns (int) end Probe
@@ -21,6 +21,38 @@ module probes exports new_probe
 end probes
 setup () root().insert(\"probe\", new_probe()) end setup
 ";
+
+/// Has a session handle whole batches; it makes way for others in a long one, and behind a reply.
+fn handle(session: &mut Session, cx: &mut Cx, bytes: &[u8]) {
+    let mut at = session.handle(cx, bytes);
+    while at < bytes.len() {
+        assert!(session.has_more(), "the session has ended, or waits");
+        at += session.handle(cx, &bytes[at..]);
+    }
+}
+
+/// Returns the number of calls that the batches of a session's replies have run.
+///
+/// # Panics
+/// A batch has a failure, or the session has ended with an error.
+fn calls_run(mut replies: &[u8]) -> u32 {
+    let mut calls = 0;
+    while !replies.is_empty() {
+        let Ok(DecodedReply::Reply(reply, length)) = decode_reply(replies, replies.len()) else {
+            panic!("no whole reply: {replies:?}")
+        };
+        match reply {
+            Reply::Welcome(_) => {}
+            Reply::Flushed(flushed) => {
+                assert!(flushed.exceptions().len() == 0 && flushed.omitted == 0, "{flushed:?}");
+                calls += flushed.counters.calls;
+            }
+            other => panic!("{other:?}"),
+        }
+        replies = &replies[length..];
+    }
+    calls
+}
 
 fn main() {
     let mut sources = Sources::new();
@@ -38,10 +70,14 @@ fn main() {
     let welcome = Welcome { server: String::new(), session: 1 };
     let mut session = Session::new(tables, Limits::default(), welcome, cache);
     let mut bytes = Vec::new();
-    encode::hello(&mut bytes, &Hello { version: 1, digest: [0; 32], token: "", client: "", trace: None });
+    encode::hello(
+        &mut bytes,
+        &Hello { version: VERSION, digest: [0; 32], token: "", client: "", trace: None },
+    );
     encode::lookup(&mut bytes, "probe", None);
     encode::flush(&mut bytes, [1], false);
-    session.handle(&mut cx, &bytes);
+    handle(&mut session, &mut cx, &bytes);
+    assert_eq!(calls_run(session.output()), 0);
     session.clear_output();
     let numbering = tables.numbering();
     let ty = numbering.find_type("Probe").expect("the text above has it");
@@ -56,8 +92,9 @@ fn main() {
         let mut costs: Vec<f64> = (0..rounds)
             .map(|_| {
                 let start = Instant::now();
-                session.handle(&mut cx, &bytes);
+                handle(&mut session, &mut cx, &bytes);
                 let spent = start.elapsed();
+                assert_eq!(calls_run(session.output()), count);
                 session.clear_output();
                 spent.as_nanos() as f64 / f64::from(count)
             })
