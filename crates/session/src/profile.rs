@@ -214,9 +214,11 @@ impl Session {
 
     /// Stops the clock of the batch, when its client is waited for.
     pub(crate) fn stop_clock(&mut self, cx: &Cx) {
-        let (is_begun, rests) = (self.batch.commands > 0, self.pause().is_some());
+        if self.profiler.is_none() || self.pause().is_some() {
+            return;
+        }
+        let is_begun = self.batch.commands > 0;
         if let Some(profiler) = &mut self.profiler
-            && !rests
             && let Some(since) = profiler.since.take()
             && is_begun
         {
@@ -226,15 +228,16 @@ impl Session {
 
     /// Begins the profile of the next batch.
     pub(crate) fn begin_profile(&mut self, cx: &Cx) {
-        if self.profiler.is_some() {
-            let now = self.counts(cx);
-            self.profiler.as_mut().into_iter().for_each(|profiler| profiler.begin(&now));
+        if let Some(profiler) = &mut self.profiler {
+            profiler.begin(&Counts::now(cx, self.transactions.cache(), self.batch.calls));
         }
     }
 
     /// Begins a further run of the batch, which is a transaction.
     pub(crate) fn begin_profiled_run(&mut self) {
-        self.profiler.as_mut().into_iter().for_each(|profiler| profiler.begin_run());
+        if let Some(profiler) = &mut self.profiler {
+            profiler.begin_run();
+        }
     }
 
     fn counts(&self, cx: &Cx) -> Counts {

@@ -133,11 +133,6 @@ impl Session {
                     if !self.count(used) {
                         break;
                     }
-                    if let Command::Call { receiver, .. } = command
-                        && self.profiler.is_some()
-                    {
-                        self.foresee(&mut sight, receiver, &bytes[at..]);
-                    }
                     if self.shipped.is_some() {
                         self.collect(run, command, &bytes[at..at + used]);
                         at += used;
@@ -154,6 +149,13 @@ impl Session {
                     if self.greeted && !self.batch.dead && matches!(rule(&command).inside, Inside::Opens(_)) {
                         self.scan = Some(Box::new(Scan::new(self.batch.futures.len() as u32)));
                         continue;
+                    }
+                    // A measured call does not go the shortest way.
+                    if let Command::Call { receiver, .. } = command
+                        && self.profiler.is_some()
+                        && !self.batch.dead
+                    {
+                        self.foresee(&mut sight, receiver, &bytes[at..]);
                     }
                     at += used;
                     self.command(run, command);
