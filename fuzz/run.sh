@@ -54,7 +54,8 @@ for target in "${targets[@]}"; do
     pid=$!
     # An interrupt ends it with its figures.
     while kill -0 "$pid" 2>/dev/null; do
-      [ "$(cpu_seconds "$pid")" -lt "$seconds" ] || { kill -INT "$pid"; break; }
+      # It may end by itself meanwhile.
+      [ "$(cpu_seconds "$pid")" -lt "$seconds" ] || { kill -INT "$pid" 2>/dev/null || true; break; }
       sleep 1
     done
     wait "$pid" || { status=$?; [ "$status" = 72 ] || exit "$status"; }

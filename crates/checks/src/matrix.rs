@@ -11,6 +11,7 @@
 //! | `sample NAME` | its folder |
 //! | `vectors NAME` | the name of the file, or folder, of vectors in a test |
 //! | `replay FILE`, `live FILE` | a test that reads `cases/generated` and has the word in a name |
+//! | `evaluated` | the same of this word: cases with a flush after each step |
 //! | `covers TAG` | the name of a case with this tag in a test: through the typed layer |
 //! | `typed NAME` | the name of a case with several sessions, or with a loop, in a test |
 
@@ -270,12 +271,16 @@ impl Language {
                 cell(format!("vectors {vectors}"), tests.iter().any(|test| test.contains(vectors)));
             }
         }
-        for file in &cases.files {
-            // A layer over the recorder in Rust has run them with it.
-            for way in ["replay", "live"].iter().filter(|_| self.records) {
-                let runs = tests.iter().any(|test| test.contains("generated") && plain(test).contains(way));
-                cell(format!("{way} {file}"), runs);
+        // A layer over the recorder in Rust has run them with it.
+        if self.records {
+            let runs =
+                |way: &str| tests.iter().any(|test| test.contains("generated") && plain(test).contains(way));
+            for file in &cases.files {
+                for way in ["replay", "live"] {
+                    cell(format!("{way} {file}"), runs(way));
+                }
             }
+            cell("evaluated".to_owned(), runs("evaluated"));
         }
         let named: Vec<String> = tests.iter().map(|test| plain(test)).collect();
         let is_typed = |name: &String| named.iter().any(|test| test.contains(&plain(name)));

@@ -228,8 +228,8 @@ pub struct Recorder<S> {
     pub(crate) structures: Vec<Sent<S>>,
     /// The number of tables of this batch, which is not flushed by itself while there are some.
     pub(crate) tables: u32,
-    /// The place of a table without columns in the batch.
-    pub(crate) table_at: usize,
+    /// The place in the batch of the table without columns; absent if that was refused.
+    pub(crate) table_at: Option<usize>,
     /// True if the batch is a transaction, which is sent whole.
     pub(crate) shipping: bool,
     /// The first failure of the last batch that was a transaction, by its order.
@@ -285,7 +285,7 @@ impl<S: Source> Recorder<S> {
             signalled: Vec::new(),
             structures: Vec::with_capacity(64),
             tables: 0,
-            table_at: 0,
+            table_at: None,
             shipping: false,
             shipped_from: 0,
             wait_ms: 0,

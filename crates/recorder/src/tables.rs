@@ -47,9 +47,10 @@ impl<S: Source> Recorder<S> {
             false => Err(misuse(Misuse::TableInside)),
         });
         if let Err(error) = admitted {
+            self.table_at = None;
             return Err(self.refuse("rows", place, error));
         }
-        self.table_at = self.batch.len();
+        self.table_at = Some(self.batch.len());
         // A column of nil, unless others are told.
         let nil = self.numbers.ty(self.numbers.stubs().basic[0].0).unwrap_or_default();
         encode::rows(&mut self.batch, [nil].into_iter());
@@ -59,11 +60,12 @@ impl<S: Source> Recorder<S> {
     }
 
     /// Tells the columns of the table that [`Recorder::open_table`] has made before the open loop.
-    /// `types` are as in [`Recorder::rows`]. Nothing is done if the loop was refused.
+    /// `types` are as in [`Recorder::rows`]. Nothing is done if the loop or the table was refused.
     pub fn set_columns(&mut self, types: &[(u32, &str)], place: S) {
         if self.refusal().is_some() {
             return;
         }
+        let Some(at) = self.table_at.take() else { return };
         let columns = match self.columns(types) {
             Ok(columns) => columns,
             Err(error) => {
@@ -74,7 +76,6 @@ impl<S: Source> Recorder<S> {
         let mut command = std::mem::take(&mut self.scratch);
         command.clear();
         encode::rows(&mut command, columns.into_iter());
-        let at = self.table_at;
         if self.batch.len() >= at + ONE_COLUMN {
             self.batch.splice(at..at + ONE_COLUMN, command.iter().copied());
             let more = command.len() - ONE_COLUMN;

@@ -253,6 +253,7 @@ impl<S: Source> Recorder<S> {
         self.explained.end(&self.batch, self.batch_number, self.commands, &batch.futures);
         self.published = 0;
         self.tables = 0;
+        self.table_at = None;
         self.counters.crossings += 1;
         self.counters.calls += std::mem::take(&mut self.commands);
         self.batch_number += 1;

@@ -1,7 +1,10 @@
 //! Tables whose columns are told later are those whose columns are known.
 
+use std::sync::Arc;
+
 use bifrost_recorder::{
-    BuiltinNumbers, CellNumbers, Greeting, Iteration, Known, Misuse, Operand, Recorder, Settings, Stubs,
+    BuiltinNumbers, CellNumbers, Error, Greeting, Iteration, Known, Misuse, Operand, Recorder, Settings,
+    Stubs,
 };
 use bifrost_wire::{Value, encode, operator};
 
@@ -72,6 +75,30 @@ fn a_refused_loop_leaves_the_table_alone() {
     assert!(r.recorded_bytes().starts_with(&before));
     assert!(matches!(r.known(rows), Known::Future(1)));
     assert!(r.surface(true).unwrap_err().to_string().contains(Misuse::TooLong.text()));
+}
+
+#[test]
+fn columns_of_a_refused_table_change_no_other_command() {
+    let mut r = recorder();
+    let made = r.lookup_any(Ok(()), "database", 1).unwrap();
+    r.new_result(made, 1);
+    let before = r.recorded_bytes().to_vec();
+    let refused = Arc::new(Error::Misuse(Misuse::TooLong));
+    assert!(r.open_table(Err(refused), 2).is_err());
+    r.set_columns(&[(1, "int"), (1, "int")], 3);
+    assert_eq!(r.recorded_bytes(), before);
+    // Nor do those of a table of another batch.
+    let made = r.open_table(Ok(()), 4).unwrap();
+    r.new_result(made, 4);
+    assert!(r.begin_flush(false).unwrap());
+    r.sent(usize::MAX);
+    for place in 5..8 {
+        let made = r.lookup_any(Ok(()), "database", place).unwrap();
+        r.new_result(made, place);
+    }
+    let before = r.recorded_bytes().to_vec();
+    r.set_columns(&[(1, "int"), (1, "int")], 8);
+    assert_eq!(r.recorded_bytes(), before);
 }
 
 #[test]

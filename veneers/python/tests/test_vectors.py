@@ -30,6 +30,7 @@ from bifrost_veneer.recorder.decode import (
     Welcome,
     decode_reply,
 )
+from bifrost_veneer.recorder.errors import Misused
 
 
 def vectors(name: str) -> list[Any]:
@@ -216,3 +217,17 @@ def test_no_byte_of_a_reply_is_trusted(case: dict[str, Any]) -> None:
     # Nothing else is raised, and no session goes on that sends what is no command.
     for at in range(0, min(length, 300), 3):
         run(case, Cut(changed=at))
+
+
+def test_columns_of_a_refused_table_change_no_other_command() -> None:
+    def sent(with_table: bool) -> bytes:
+        machine = Machine(Client(), {})
+        core = machine.recorder
+        for number in range(1, 4):
+            machine.take(number, {"lookup": "database", "type": "DataBase", "as": f"$d{number}"})
+        if with_table:
+            core.open_table(Misused(t.MISUSE_TOO_LONG), machine.place)
+            core.set_columns([(machine.client.type("int"), "int")] * 2, machine.place)
+        return core.take_bytes()
+
+    assert sent(True) == sent(False)

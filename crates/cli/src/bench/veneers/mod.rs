@@ -94,8 +94,9 @@ impl Language {
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 Use a release build. Languages are measured from a checkout: their programs are `veneers/LANG/bench/run`, which
-need what `veneers/LANG/test.sh` has built. PYTHON is the interpreter of Python. `bench/veneers/peers.sh` installs the peers into `target/peers`; those
-that are not there are left out, and the table says how to have them.
+need what `veneers/LANG/test.sh` has built. PYTHON is the interpreter of Python. `bench/veneers/peers.sh`
+installs the peers into `target/peers`; those that are not there are left out, and the table says how to have
+them.
 
 Examples:
   bifrost bench veneers

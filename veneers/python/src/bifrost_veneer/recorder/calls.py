@@ -102,8 +102,8 @@ _BACK_BITS: Final = 32
 class Calls(Account):
     """Records calls."""
 
-    #: The place of a table without columns in the batch.
-    _table_at = 0
+    #: The place in the batch of the table whose columns are not told yet; None if it was refused.
+    _table_at: int | None = None
 
     # Admission.
 
@@ -329,6 +329,7 @@ class Calls(Account):
         if wrong is None and self.scopes:
             wrong = Misused(t.MISUSE_TABLE_INSIDE)
         if wrong is not None:
+            self._table_at = None
             return self.refuse("rows", place, wrong)
         self._table_at = len(self.batch)
         # A column of nil, unless others are told.
@@ -340,8 +341,11 @@ class Calls(Account):
         return ROWS
 
     def set_columns(self, types: Sequence[tuple[int, str]], place: object) -> None:
-        """Tells the columns of the table that stands before the open loop."""
-        if self.refusal() is not None:
+        """Tells the columns of the table that stands before the open loop. Nothing is done if the
+        loop or the table was refused.
+        """
+        at, self._table_at = self._table_at, None
+        if self.refusal() is not None or at is None:
             return
         numbers: list[int] = []
         wrong: Failure | None = None
@@ -356,7 +360,6 @@ class Calls(Account):
         if wrong is not None:
             self.refuse("rows", place, wrong)
             return
-        at = self._table_at
         self.batch[at] = head(t.OP_ROWS, len(numbers), 0)
         self.batch[at + 1 : at + 2] = array("q", numbers)
         for scope in self.scopes:
