@@ -32,7 +32,7 @@ from bifrost_veneer.importing.url import (
     split_addresses,
 )
 from bifrost_veneer.importing.watch import KNOWN_MAX, Knowledge, is_ordered
-from bifrost_veneer.io.address import AddressError
+from bifrost_veneer.io.address import AddressError, parse_address
 
 PIN = "sha256-AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8"
 
@@ -98,13 +98,24 @@ def test_properties_have_the_type_of_their_form() -> None:
         ("1.5", 1.5),
         ("-0.0", 0.0),
         ("1.0e400", "1.0e400"),
+        ("-9223372036854775808", -9223372036854775808),
         ("9223372036854775808", "9223372036854775808"),
+        ("1" * 5000, "1" * 5000),
         ("true", True),
         ("eu", "eu"),
         ("'", "'"),
     ):
         found = parse_property(text)
         assert (found, type(found)) == (value, type(value))
+
+
+def test_addresses_that_a_trader_makes_up_are_refused_as_such() -> None:
+    for port in ("1" * 5000, "65536", "٣", "-1", " 1"):
+        with pytest.raises(AddressError, match="is not a port"):
+            parse_address(f"tcp://host:{port}")
+    assert [parse_address(f"tcp://host:{port}").port for port in ("0", "000007447")] == [0, 7447]
+    # No name of a host has so long a part: that is no error of this process.
+    assert not parse_address(f"tcp://{'a' * 64}.example:1").is_private
 
 
 def offer(

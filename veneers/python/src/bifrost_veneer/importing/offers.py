@@ -11,6 +11,8 @@ from types import MappingProxyType
 #: A value of a property.
 Property = int | float | bool | str
 
+#: The most characters of an int.
+_INT_DIGITS = len(str(-(1 << 63)))
 #: The schemes of addresses that have a meaning on one machine only.
 _LOCAL = ("shm", "unix")
 _INT = re.compile(r"-?(0|[1-9][0-9]*)", re.ASCII)
@@ -70,8 +72,9 @@ def parse_property(text: str) -> Property:
         return text[1:-1]
     if text in ("true", "false"):
         return text == "true"
-    # Minus nothing is a real, but no int.
-    if _INT.fullmatch(text) and text != "-0" and -(1 << 63) <= int(text) < 1 << 63:
+    # Minus nothing is a real, but no int. Python refuses to read very long ones.
+    is_int = len(text) <= _INT_DIGITS and _INT.fullmatch(text) and text != "-0"
+    if is_int and -(1 << 63) <= int(text) < 1 << 63:
         return int(text)
     if _REAL.fullmatch(text) and math.isfinite(float(text)):
         return float(text)

@@ -69,7 +69,8 @@ class Address:
     def _is_loopback(self) -> bool:
         try:
             found = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
-        except OSError:
+        except (OSError, UnicodeError):
+            # No host, or a name that none can have.
             return False
         return bool(found) and all(ipaddress.ip_address(one[4][0]).is_loopback for one in found)
 
@@ -159,6 +160,8 @@ def _host_and_port(scheme: str, rest: str) -> tuple[str, int]:
         raise AddressError(
             f"`{rest}` has no port: write `{scheme}://host:port`, as in `{scheme}://localhost:7447`"
         )
-    if not port.isascii() or not port.isdigit() or int(port) > 0xFFFF:
+    # Python refuses to read very long numbers.
+    digits = port.lstrip("0") or port[:1]
+    if not digits.isascii() or not digits.isdigit() or len(digits) > 5 or int(digits) > 0xFFFF:
         raise AddressError(f"`{port}` is not a port: write a number from 0 to 65535")
-    return host, int(port)
+    return host, int(digits)
