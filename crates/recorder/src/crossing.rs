@@ -255,7 +255,11 @@ impl<S: Source> Recorder<S> {
             }
             false => {
                 self.explained.asked(place);
-                self.begin_flush(kept)
+                let begun = self.begin_flush(kept);
+                if !matches!(begun, Ok(true)) {
+                    self.explained.refused();
+                }
+                begun
             }
         }
     }

@@ -197,9 +197,10 @@ impl<S: Source> Explained<S> {
         };
     }
 
-    /// Notes that the batch goes on.
+    /// Notes that the batch goes on: the claim or call is not its end.
     pub(crate) fn refused(&mut self) {
         self.claimed = None;
+        self.cause = Cause::Due;
     }
 
     /// Ends the batch, whose last bytes these are.

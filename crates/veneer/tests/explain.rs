@@ -72,6 +72,21 @@ end
 }
 
 #[test]
+fn a_claim_that_ends_no_batch_is_not_the_cause_of_the_next() {
+    let server = Script::default();
+    let s = server.connect();
+    s.flush().unwrap();
+    let db: DataBase = s.lookup("database");
+    s.if_(s.value(true), || assert!(db.fetch("eve").visits().claim().is_err()));
+    // More calls than a batch may have.
+    for _ in 0..20_000 {
+        db.new_user("zoe");
+    }
+    let batches = s.explain_batches();
+    assert!(batches[0].ends_with(" us"), "{batches:?}");
+}
+
+#[test]
 fn a_long_batch_is_shown_from_its_begin_and_says_what_is_missing() {
     let server = Script::default();
     let s = server.connect();
