@@ -1,13 +1,14 @@
 //! The recorder of a session, with the names that the pure package's recorder has.
 //!
 //! [`Core`] is the type to read first. It is entered for the time of one function of
-//! `bifrost_recorder`, in which no code of Python is run: arguments are taken apart before, and
-//! objects are made behind. A stub that Python drops while the recorder is entered is released by
+//! `bifrost_recorder`, in which no code of Python is run but that which writes a place: arguments
+//! are taken apart before, and objects are made behind. A stub that Python drops while the recorder is entered is released by
 //! the next function.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bifrost_recorder::{Admission, Due, Maker, Recorded, Slot as Number};
 use parking_lot::{Mutex, MutexGuard};
@@ -49,6 +50,8 @@ pub(crate) struct Core {
     /// Slots of stubs that were dropped while the recorder was entered.
     dropped: Mutex<Vec<Number>>,
     has_dropped: AtomicBool,
+    /// The times at which the batches under way were sent.
+    begun: Mutex<VecDeque<Instant>>,
     /// The session.
     owner: Mutex<Option<Py<PyAny>>>,
     shown: Shown,
@@ -122,6 +125,7 @@ impl Core {
             recorder: Mutex::new(recorder),
             dropped: Mutex::new(Vec::new()),
             has_dropped: AtomicBool::new(false),
+            begun: Mutex::default(),
             owner: Mutex::new(None),
             shown: Shown::default(),
             numbers,
@@ -175,8 +179,28 @@ impl Core {
 
     /// Takes bytes of the server. True if a batch was answered with them.
     pub(crate) fn handle(&self, py: Python<'_>, bytes: &[u8]) -> PyResult<bool> {
-        let answered = self.enter()?.handle_bytes(bytes);
+        let mut recorder = self.enter()?;
+        let answered = recorder.handle_bytes(bytes);
+        if let Ok(true) = answered
+            && let Some(begun) = self.begun.lock().pop_front()
+        {
+            recorder.took(begun.elapsed());
+        }
+        drop(recorder);
         answered.map_err(|error| self.told(py, error))
+    }
+
+    /// Ends the batch as the function does. True if it is under way then.
+    pub(crate) fn begin(
+        &self,
+        py: Python<'_>,
+        begin: impl FnOnce(&mut Recorder) -> Result<bool, Error>,
+    ) -> PyResult<bool> {
+        let begun = begin(&mut *self.enter()?);
+        if let Ok(true) = begun {
+            self.begun.lock().push_back(Instant::now());
+        }
+        begun.map_err(|error| self.told(py, error))
     }
 
     pub(crate) fn shown(&self) -> &Shown {

@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use bifrost_recorder::{
-    Block, Ended, Heading, Iteration, Jump, Known, LastWords, Misuse, Operand, Slot as Number, Structure,
+    Admission, Advice, Block, Ended, Heading, Iteration, Jump, Known, LastWords, Misuse, Operand, Recorded,
+    Slot as Number, Structure,
 };
 use bifrost_wire::profile::{Cost, Subject, Totals};
 use bifrost_wire::{BatchName, Ref};
@@ -15,7 +16,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyTuple};
 
 use crate::constants::Constants;
-use crate::core::{Core, admission, due, maker};
+use crate::core::{Core, Recorder, admission, due, maker};
 use crate::failures::{Error, closed, closed_by, error, failure, tuple};
 use crate::operands::{Argument, arguments, operands};
 use crate::package::Package;
@@ -32,19 +33,29 @@ impl Core {
         stub.get().number_in(self).ok_or_else(|| PyValueError::new_err("the stub belongs to another session"))
     }
 
+    /// Records a command at a place, if it is admitted.
+    fn record_at<'py>(
+        &self,
+        py: Python<'py>,
+        admitted: Maybe<'_, 'py>,
+        place: &Object<'py>,
+        record: impl FnOnce(&mut Recorder, Admission<Place>, Place) -> Recorded<Place>,
+    ) -> PyResult<Object<'py>> {
+        let (admitted, place) = (admission(admitted)?, Place::of(place)?);
+        let recorded = record(&mut *self.enter()?, admitted, place);
+        self.recorded(py, recorded)
+    }
+
     /// Records a command with a stub as its receiver; one of another session refuses it.
     fn with_receiver<'py>(
         slf: &Bound<'py, Self>,
         receiver: &Bound<'py, Slot>,
         admitted: Maybe<'_, 'py>,
-        record: impl FnOnce(
-            &mut crate::core::Recorder,
-            Number,
-            bifrost_recorder::Admission<Place>,
-        ) -> bifrost_recorder::Recorded<Place>,
+        place: &Object<'py>,
+        record: impl FnOnce(&mut Recorder, Number, Admission<Place>, Place) -> Recorded<Place>,
     ) -> PyResult<Object<'py>> {
         let core = slf.get();
-        let mut admitted = admission(admitted)?;
+        let (mut admitted, place) = (admission(admitted)?, Place::of(place)?);
         let number = match receiver.get().argument(core)? {
             Argument::Stub(number) => number,
             _ => {
@@ -52,7 +63,7 @@ impl Core {
                 Number(u32::MAX)
             }
         };
-        let recorded = record(&mut *core.enter()?, number, admitted);
+        let recorded = record(&mut *core.enter()?, number, admitted, place);
         core.recorded(slf.py(), recorded)
     }
 
@@ -218,8 +229,8 @@ impl Core {
         operands_: &Object<'py>,
         place: &Object<'py>,
     ) -> PyResult<Object<'py>> {
-        let (taken, place) = (arguments(operands_, slf.get())?, Place::of(place)?);
-        Core::with_receiver(slf, receiver, admitted, |recorder, receiver, admitted| {
+        let taken = arguments(operands_, slf.get())?;
+        Core::with_receiver(slf, receiver, admitted, place, |recorder, receiver, admitted, place| {
             recorder.call(admitted, receiver, method, operands(&taken), place)
         })
     }
@@ -232,8 +243,8 @@ impl Core {
         operands_: &Object<'py>,
         place: &Object<'py>,
     ) -> PyResult<Object<'py>> {
-        let (taken, place) = (arguments(operands_, slf.get())?, Place::of(place)?);
-        Core::with_receiver(slf, receiver, admitted, |recorder, receiver, admitted| {
+        let taken = arguments(operands_, slf.get())?;
+        Core::with_receiver(slf, receiver, admitted, place, |recorder, receiver, admitted, place| {
             recorder.send(admitted, receiver, method, operands(&taken), place)
         })
     }
@@ -247,10 +258,10 @@ impl Core {
         operands_: &Object<'py>,
         place: &Object<'py>,
     ) -> PyResult<Object<'py>> {
-        let (taken, place, admitted) = (arguments(operands_, self)?, Place::of(place)?, admission(admitted)?);
-        let stubs = self.constants_of(stubs)?.0;
-        let recorded = self.enter()?.call_routine(admitted, stubs, routine, operands(&taken), place);
-        self.recorded(py, recorded)
+        let (taken, stubs) = (arguments(operands_, self)?, self.constants_of(stubs).0);
+        self.record_at(py, admitted, place, |recorder, admitted, place| {
+            recorder.call_routine(admitted, stubs, routine, operands(&taken), place)
+        })
     }
 
     fn call_procedure<'py>(
@@ -262,13 +273,10 @@ impl Core {
         operands_: &Object<'py>,
         place: &Object<'py>,
     ) -> PyResult<Object<'py>> {
-        let (taken, place, admitted) = (arguments(operands_, self)?, Place::of(place)?, admission(admitted)?);
-        let refused = refused.map(error).transpose()?;
-        let mut recorder = self.enter()?;
-        let recorded =
-            recorder.call_procedure(admitted, procedure, refused.as_ref(), operands(&taken), place);
-        drop(recorder);
-        self.recorded(py, recorded)
+        let (taken, refused) = (arguments(operands_, self)?, refused.map(error).transpose()?);
+        self.record_at(py, admitted, place, |recorder, admitted, place| {
+            recorder.call_procedure(admitted, procedure, refused.as_ref(), operands(&taken), place)
+        })
     }
 
     #[allow(clippy::too_many_arguments, reason = "those of the pure package")]
@@ -282,15 +290,11 @@ impl Core {
         type_name: &str,
         place: &Object<'py>,
     ) -> PyResult<Object<'py>> {
-        let (place, admitted) = (Place::of(place)?, admission(admitted)?);
-        let stubs = stubs.map(|stubs| self.constants_of(stubs)).transpose()?;
-        let mut recorder = self.enter()?;
-        let recorded = match type_number {
-            Some(ty) => recorder.lookup(admitted, stubs.map(|stubs| stubs.0), name, ty, type_name, place),
+        let stubs = stubs.map(|stubs| self.constants_of(stubs).0);
+        self.record_at(py, admitted, place, |recorder, admitted, place| match type_number {
+            Some(ty) => recorder.lookup(admitted, stubs, name, ty, type_name, place),
             None => recorder.lookup_any(admitted, name, place),
-        };
-        drop(recorder);
-        self.recorded(py, recorded)
+        })
     }
 
     fn cell<'py>(
@@ -301,9 +305,9 @@ impl Core {
         type_name: &str,
         place: &Object<'py>,
     ) -> PyResult<Object<'py>> {
-        let (place, admitted) = (Place::of(place)?, admission(admitted)?);
-        let recorded = self.enter()?.cell(admitted, type_number, type_name, place);
-        self.recorded(py, recorded)
+        self.record_at(py, admitted, place, |recorder, admitted, place| {
+            recorder.cell(admitted, type_number, type_name, place)
+        })
     }
 
     fn rows<'py>(
@@ -313,10 +317,10 @@ impl Core {
         types: Vec<(u32, String)>,
         place: &Object<'py>,
     ) -> PyResult<Object<'py>> {
-        let (place, admitted) = (Place::of(place)?, admission(admitted)?);
         let types: Vec<(u32, &str)> = types.iter().map(|(ty, name)| (*ty, name.as_str())).collect();
-        let recorded = self.enter()?.rows(admitted, &types, place);
-        self.recorded(py, recorded)
+        self.record_at(py, admitted, place, |recorder, admitted, place| {
+            recorder.rows(admitted, &types, place)
+        })
     }
 
     fn open_table<'py>(
@@ -325,9 +329,7 @@ impl Core {
         admitted: Maybe<'_, 'py>,
         place: &Object<'py>,
     ) -> PyResult<Object<'py>> {
-        let (place, admitted) = (Place::of(place)?, admission(admitted)?);
-        let recorded = self.enter()?.open_table(admitted, place);
-        self.recorded(py, recorded)
+        self.record_at(py, admitted, place, |recorder, admitted, place| recorder.open_table(admitted, place))
     }
 
     fn set_columns(&self, types: Vec<(u32, String)>, place: &Object<'_>) -> PyResult<()> {
@@ -344,8 +346,8 @@ impl Core {
         cells: &Object<'py>,
         place: &Object<'py>,
     ) -> PyResult<Object<'py>> {
-        let (taken, place) = (arguments(cells, slf.get())?, Place::of(place)?);
-        Core::with_receiver(slf, rows, admitted, |recorder, rows, admitted| {
+        let taken = arguments(cells, slf.get())?;
+        Core::with_receiver(slf, rows, admitted, place, |recorder, rows, admitted, place| {
             recorder.emit(admitted, rows, operands(&taken), place)
         })
     }
@@ -358,8 +360,7 @@ impl Core {
         type_name: &str,
         place: &Object<'py>,
     ) -> PyResult<Object<'py>> {
-        let place = Place::of(place)?;
-        Core::with_receiver(slf, target, admitted, |recorder, target, admitted| {
+        Core::with_receiver(slf, target, admitted, place, |recorder, target, admitted, place| {
             recorder.cast(admitted, target, (type_number, type_name), place)
         })
     }
@@ -372,8 +373,7 @@ impl Core {
         type_name: &str,
         place: &Object<'py>,
     ) -> PyResult<Object<'py>> {
-        let place = Place::of(place)?;
-        Core::with_receiver(slf, target, admitted, |recorder, target, admitted| {
+        Core::with_receiver(slf, target, admitted, place, |recorder, target, admitted, place| {
             recorder.test_type(admitted, target, (type_number, type_name), place)
         })
     }
@@ -384,8 +384,7 @@ impl Core {
         target: &Bound<'py, Slot>,
         place: &Object<'py>,
     ) -> PyResult<Object<'py>> {
-        let place = Place::of(place)?;
-        Core::with_receiver(slf, target, admitted, |recorder, target, admitted| {
+        Core::with_receiver(slf, target, admitted, place, |recorder, target, admitted, place| {
             recorder.get(admitted, target, place)
         })
     }
@@ -431,7 +430,7 @@ impl Core {
         let (taken, admitted) = (arguments(operands_, self)?, admission(admitted)?);
         let (place, call_place) = (Place::of(place)?, Place::of(call_place)?);
         let receiver = receiver.map(|receiver| Argument::of(receiver, self)).transpose()?;
-        let stubs = stubs.map(|stubs| self.constants_of(stubs)).transpose()?;
+        let stubs = stubs.map(|stubs| self.constants_of(stubs));
         let mut recorder = self.enter()?;
         // The recorder keeps no operand beyond the call: a value is made a stub for it.
         let mut made = None;
@@ -564,18 +563,6 @@ impl Core {
         Ok(PyBytes::new(py, &bytes))
     }
 
-    /// Returns the commands of the recorded batch that were not sent.
-    fn recorded_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let bytes = self.enter()?.recorded_bytes().to_vec();
-        Ok(PyBytes::new(py, &bytes))
-    }
-
-    /// The number of positions of the recorded batch.
-    #[getter]
-    fn positions(&self) -> PyResult<usize> {
-        Ok(self.enter()?.positions())
-    }
-
     fn handle_bytes(&self, py: Python<'_>, data: &[u8]) -> PyResult<bool> {
         self.handle(py, data)
     }
@@ -668,14 +655,12 @@ impl Core {
     }
 
     fn begin_flush(&self, py: Python<'_>, kept: bool) -> PyResult<bool> {
-        let begun = self.enter()?.begin_flush(kept);
-        begun.map_err(|error| self.told(py, error))
+        self.begin(py, |recorder| recorder.begin_flush(kept))
     }
 
     fn begin_flush_for(&self, py: Python<'_>, name: &str, kept: bool, place: &Object<'_>) -> PyResult<bool> {
         let place = Place::of(place)?;
-        let begun = self.enter()?.begin_flush_for(name, kept, place);
-        begun.map_err(|error| self.told(py, error))
+        self.begin(py, |recorder| recorder.begin_flush_for(name, kept, place))
     }
 
     fn counters<'py>(&self, py: Python<'py>) -> PyResult<Object<'py>> {
@@ -739,7 +724,47 @@ impl Core {
         Ok(())
     }
 
-    // Profiles.
+    // Explanations and profiles.
+
+    fn note_claim(&self, slot: &Bound<'_, Slot>) -> PyResult<()> {
+        let number = self.number(slot)?;
+        self.enter()?.note_claim(number);
+        Ok(())
+    }
+
+    fn explain(&self) -> PyResult<String> {
+        Ok(self.enter()?.explain())
+    }
+
+    fn explain_last(&self) -> PyResult<Option<String>> {
+        Ok(self.enter()?.explain_last())
+    }
+
+    fn explain_batches(&self) -> PyResult<Vec<String>> {
+        let mut recorder = self.enter()?;
+        let accounts: Vec<_> = recorder.accounts().copied().collect();
+        Ok(accounts.iter().map(|account| recorder.account_line(account)).collect())
+    }
+
+    fn advice<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let found = self.enter()?.advice();
+        let class = py.import("bifrost_veneer.recorder.explained")?.getattr("Advice")?;
+        let list = PyList::empty(py);
+        for advice in found {
+            let text = advice.to_string();
+            let (kind, call, place, times, first) = match advice {
+                Advice::ClaimAgain { place, call, batches, .. } => {
+                    ("claim_again", call, place, batches, None)
+                }
+                Advice::ClaimsApart { first, second, call } => ("claims_apart", call, second, 1, Some(first)),
+                Advice::Repeated { place, call, times } => ("repeated", call, place, times as usize, None),
+            };
+            let place = self.shown().place(py, place)?;
+            let first = first.map(|first| self.shown().place(py, first)).transpose()?.flatten();
+            list.append(class.call1((kind, &*call, place, times, first, text))?)?;
+        }
+        Ok(list)
+    }
 
     fn profile_due(&self, py: Python<'_>, on: bool) -> PyResult<bool> {
         let due = self.enter()?.profile_due(on);
@@ -785,9 +810,7 @@ impl Core {
         admitted: Maybe<'_, 'py>,
         place: &Object<'py>,
     ) -> PyResult<Object<'py>> {
-        let (place, admitted) = (Place::of(place)?, admission(admitted)?);
-        let recorded = self.enter()?.commit(admitted, place);
-        self.recorded(py, recorded)
+        self.record_at(py, admitted, place, |recorder, admitted, place| recorder.commit(admitted, place))
     }
 
     fn abort<'py>(
@@ -796,9 +819,7 @@ impl Core {
         admitted: Maybe<'_, 'py>,
         place: &Object<'py>,
     ) -> PyResult<Object<'py>> {
-        let (place, admitted) = (Place::of(place)?, admission(admitted)?);
-        let recorded = self.enter()?.abort(admitted, place);
-        self.recorded(py, recorded)
+        self.record_at(py, admitted, place, |recorder, admitted, place| recorder.abort(admitted, place))
     }
 
     fn wait<'py>(
@@ -808,9 +829,7 @@ impl Core {
         ms: u32,
         place: &Object<'py>,
     ) -> PyResult<Object<'py>> {
-        let (place, admitted) = (Place::of(place)?, admission(admitted)?);
-        let recorded = self.enter()?.wait(admitted, ms, place);
-        self.recorded(py, recorded)
+        self.record_at(py, admitted, place, |recorder, admitted, place| recorder.wait(admitted, ms, place))
     }
 
     #[getter]
@@ -885,11 +904,8 @@ impl Core {
 
 impl Core {
     /// Returns the constants of stubs: those of the session, or others for which a call is refused.
-    fn constants_of(&self, stubs: &Bound<'_, PyAny>) -> PyResult<Constants> {
-        match self.has_stubs(stubs) {
-            true => Ok(self.constants),
-            false => Ok(Constants::OTHER),
-        }
+    fn constants_of(&self, stubs: &Bound<'_, PyAny>) -> Constants {
+        if self.has_stubs(stubs) { self.constants } else { Constants::OTHER }
     }
 }
 

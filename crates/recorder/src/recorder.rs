@@ -311,11 +311,6 @@ impl<S: Source> Recorder<S> {
         &self.batch
     }
 
-    /// Returns the number of positions that the recorded batch has.
-    pub fn positions(&self) -> usize {
-        self.futures.len()
-    }
-
     /// Returns the client's numbers as the server has them.
     #[inline]
     pub fn numbers(&self) -> &Numbers {

@@ -39,6 +39,7 @@ from .native import VERSION
 from .pool import AsyncPool, Pool
 from .procedures import Procedure
 from .recorder.decode import Cost, Profile, ProfileEntry
+from .recorder.explained import Advice
 from .recorder.state import Counters
 from .recording import BatchName, Recording
 from .remote import Remote, remote
@@ -88,6 +89,7 @@ from .importing import (
 __version__ = VERSION
 
 __all__ = [
+    "Advice",
     "AnyArg",
     "AnyObject",
     "AsyncLiveBatch",

@@ -56,6 +56,8 @@ class AsyncSession(Recording):
         #: Tasks that wait for the answer of a batch, by its number.
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
         self._is_scheduled = False
+        #: The batch that ends for a promise which is awaited, and the place of the `await`.
+        self._awaited: tuple[int, object] = (0, None)
         #: True if a flush waits for room.
         self._is_delayed = False
         #: The number of times that bytes were to be written.
@@ -199,8 +201,14 @@ class AsyncSession(Recording):
             # Another task awaits something in the middle of a structure.
             self._is_scheduled = True
             self._loop.call_later(_AGAIN, self._flush_soon)
-        elif core.begin_flush(True):
+        elif self._begin_flush():
             self._write()
+
+    def _begin_flush(self) -> bool:
+        number, place = self._awaited
+        if number == self.core.batch_number:
+            return self.core.begin_flush_for("claim", True, place)
+        return self.core.begin_flush(True)
 
     def _expect_flushable(self, name: str, place: object) -> None:
         """Raises :class:`Told` where the batch cannot end."""
@@ -228,6 +236,9 @@ class AsyncSession(Recording):
         if stub._ref < 0:
             self._expect_flushable(name, place)
             number = self.core.batch_number
+            if self._awaited[0] != number:
+                self._awaited = (number, place)
+                self.core.note_claim(stub)
             self._schedule()
             await self._answered(number)
         while stub._ref == 0 and stub._known[0] == UNDER_WAY:

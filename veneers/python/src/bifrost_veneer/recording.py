@@ -32,6 +32,7 @@ from .recorder import errors as e
 from .recorder.calls import Due, Operand
 from .recorder.crossing import Recorder
 from .recorder.decode import Profile
+from .recorder.explained import Advice
 from .recorder.state import FAILED, Counters, Slot
 from .recorder.structures import Ending
 from .values import (
@@ -110,8 +111,6 @@ class Recording:
         # A place in the source is found by code and offset; it becomes a text only for messages.
         core.show_place = _show_place  # type: ignore[method-assign]
         self._thread = threading.get_ident()
-        #: The names of the procedures that were defined, by number.
-        self._procedures: dict[int, str] = {}
         #: The structure that has just ended, which may go on with `else_` or a handler.
         self._ended: Ending | None = None
 
@@ -132,7 +131,6 @@ class Recording:
 
     def _go_on_with(self, other: Recording) -> None:
         """Takes what the session keeps for all who work with it."""
-        self._procedures = other._procedures
         remotes = other.__dict__.get("_remotes", {})
         self.__dict__["_remotes"] = {one: made.moved(self) for one, made in remotes.items()}
 
@@ -675,14 +673,8 @@ class Recording:
             raise
         finally:
             results.pop()
-        self._note_procedure(this, name, core.close_procedure())
+        this._refused = core.close_procedure()
         return this
-
-    def _note_procedure(self, made: Procedure[Any], name: str, refused: e.Failure | None) -> None:
-        """Notes that a procedure was defined, or the reason why its definition is not sent."""
-        made._refused = refused
-        if refused is None:
-            self._procedures[made.number] = name
 
     def find_procedure(
         self, name: str, params: tuple[type[Stub[Any]], ...], result: type[P] | None
@@ -715,14 +707,34 @@ class Recording:
         return self._wait(seconds, place_of(1))
 
     def _wait(self, seconds: float | None, place: object) -> Bool:
-        ms = _WAIT_MS_MAX if seconds is None else max(0, min(int(seconds * 1000), _WAIT_MS_MAX))
+        ms = _WAIT_MS_MAX if seconds is None else max(0, int(min(seconds * 1000, _WAIT_MS_MAX)))
         return self._one(self.core.wait(self._admit(), ms, place), Bool, place)
 
-    def explain(self) -> str:
-        """Returns the recorded commands that were not sent, in the text form."""
-        from .explain import explain_words
+    # Explanations.
 
-        return explain_words(self.core, self._procedures)
+    def explain(self) -> str:
+        """Returns the recorded batch, a line for each command in the text form. Nothing crosses for
+        it.
+        """
+        return self.core.explain()
+
+    def explain_last(self) -> str | None:
+        """Returns the batch that was sent last, below a line with its account: the calls that the
+        server ran, the fuel, the time of the answer, and the claim that sent it; None if none was.
+        After :meth:`profile` each line has the cost of its command.
+        """
+        return self.core.explain_last()
+
+    def explain_batches(self) -> list[str]:
+        """Returns the accounts of the last 32 batches, a line for each, oldest first."""
+        return self.core.explain_batches()
+
+    def advice(self) -> list[Advice]:
+        """Returns what would have saved crossings in the last 32 batches, each once: claims that
+        forced a crossing again and again, claims that could share one, and calls that a loop of the
+        program recorded many times.
+        """
+        return self.core.advice()
 
     def profile(self, on: bool = True) -> None:
         """Has the server measure this batch and all later ones, or no more: :attr:`profile_of_last`

@@ -264,7 +264,7 @@ class Remote(Generic[P]):
                 raise
             finally:
                 results.pop()
-            session._note_procedure(this, name, core.close_procedure())
+            this._refused = core.close_procedure()
             return this
         finally:
             self._is_open = False

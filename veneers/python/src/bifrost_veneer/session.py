@@ -210,6 +210,7 @@ class Session(Recording):
         core = self.core
         try:
             if stub._ref < 0:
+                core.note_claim(stub)
                 self._synchronize(name, place)
             elif stub._ref == 0 and stub._known[0] == UNDER_WAY:
                 number = stub._known[1]

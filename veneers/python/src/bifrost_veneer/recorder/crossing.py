@@ -53,6 +53,7 @@ from .errors import (
     Unhandled,
     Unseen,
 )
+from .explained import Explained
 from .numbers import Numbers
 from .state import (
     COMMIT,
@@ -63,10 +64,10 @@ from .state import (
     Batch,
     Bounds,
     Holder,
+    Info,
     Settings,
     Slot,
 )
-from .structures import Structures
 from .wire import Value, flush_flags, head, new_words, put_flush, to_bytes
 
 #: The tags of values that are held by nothing else.
@@ -132,10 +133,10 @@ class Replies:
         return False
 
 
-class Recorder(Structures):
+class Recorder(Explained):
     """The recorder of one session: calls become a batch, the reply becomes knowledge about stubs.
 
-    It does no input or output, and knows no clock, threads or sockets.
+    It does no input or output, and knows no threads or sockets; accounts of batches have times.
     """
 
     def __init__(
@@ -168,19 +169,11 @@ class Recorder(Structures):
             return b""
         else:
             data = to_bytes(self.batch)
+            self.keep_sent(self.batch)
             self.published += len(self.batch)
             del self.batch[:]
         self.sent_bytes += len(data)
         return data
-
-    def recorded_bytes(self) -> bytes:
-        """Returns the commands of the recorded batch that were not sent."""
-        return to_bytes(self.batch)
-
-    @property
-    def positions(self) -> int:
-        """The number of positions of the recorded batch."""
-        return len(self.futures)
 
     # The end of a session.
 
@@ -292,6 +285,10 @@ class Recorder(Structures):
         in. With ``kept``, batches that are recorded before the answer may use the stubs of this
         one. Raises :class:`Told`.
         """
+        return self._begin_flush(kept, None)
+
+    def _begin_flush(self, kept: bool, asked: tuple[object] | None) -> bool:
+        claimed = self.take_claim()
         if self.broken is not None:
             raise Told(self.broken)
         if self.scopes:
@@ -304,7 +301,7 @@ class Recorder(Structures):
             raise Told(Misused(t.MISUSE_UNDER_WAY))
         if self.frees:
             self._append_frees()
-        self._put_under_way(kept)
+        self._put_under_way(kept, asked, claimed)
         self.attend()
         return True
 
@@ -313,10 +310,11 @@ class Recorder(Structures):
         recorded. ``name`` is the program's call: ``claim``, ``flush``. Raises :class:`Told`.
         """
         if self.shipping and self.broken is None and not self.scopes:
+            self.take_claim()
             failure = self.refuse(name, place, Misused(t.MISUSE_IN_TRANSACTION))
             self.tell(failure)
             raise Told(failure)
-        return self.begin_flush(kept)
+        return self._begin_flush(kept, (place,))
 
     def _append_frees(self) -> None:
         # An answer under way may name a handle again: then the server does not take it back.
@@ -331,7 +329,7 @@ class Recorder(Structures):
         for handle in frees:
             del self.handles[handle]
 
-    def _put_under_way(self, kept: bool) -> None:
+    def _put_under_way(self, kept: bool, asked: tuple[object] | None, claimed: Info | None) -> None:
         number = self.batch_number
         batch = Batch(number)
         commands = self.commands
@@ -354,6 +352,7 @@ class Recorder(Structures):
                 slot._known = (UNDER_WAY, number, position)
         unanswered = min(len(self.under_way), 0xFF) if kept else None
         put_flush(self.batch, wanted, flush_flags(False, unanswered))
+        self.note_end(commands, batch.infos, asked, claimed)
         if not kept:
             # Such a flush ends what the server has kept of earlier batches.
             for earlier in self.under_way:
@@ -364,7 +363,6 @@ class Recorder(Structures):
         self.crossings += 1
         self.calls += commands
         self.batch_number += 1
-        self.profile_of_last = None
         if self.unsent:
             self.unsent.extend(self.batch)
             del self.batch[:]
@@ -435,8 +433,7 @@ class Recorder(Structures):
             failures, end = self._take_exceptions(batch, reply, signalled)
         self.note_answer(has_failures)
         self.executed += reply.calls
-        if batch.number == self.batch_number - 1:
-            self.profile_of_last = reply.profile
+        self.note_answer_of(batch.number, reply)
         outcomes = iter(reply.outcomes)
         futures, infos = batch.futures, batch.infos
         for index in range(len(futures)):

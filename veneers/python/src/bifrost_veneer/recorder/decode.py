@@ -318,6 +318,17 @@ class Welcome:
     limits: list[tuple[int, int]]
 
 
+def _microseconds(nanoseconds: int) -> str:
+    # Tenths of a microsecond, rounded.
+    tenths = (nanoseconds + 50) // 100
+    return f"{tenths // 10}.{tenths % 10} us"
+
+
+def _fetched(fetches: int, objects: int) -> str:
+    text = f", {fetches} fetches" if fetches else ""
+    return text + (f", {objects} objects" if objects else "")
+
+
 @dataclass(frozen=True, slots=True)
 class Cost:
     """The cost of a command, a structure, or several of them."""
@@ -327,6 +338,12 @@ class Cost:
     fuel: int
     fetches: int
     objects: int
+
+    def __str__(self) -> str:
+        text = _microseconds(self.nanoseconds)
+        text += f", {self.calls} calls" if self.calls else ""
+        text += f", fuel {self.fuel}" if self.fuel else ""
+        return text + _fetched(self.fetches, self.objects)
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,6 +367,12 @@ class Profile:
     entries: list[ProfileEntry]
     omitted: int
     rest: Cost | None
+
+    @property
+    def totals(self) -> str:
+        """The time of the batch and its fetches, as a text."""
+        runs = f", {self.runs} runs" if self.runs > 1 else ""
+        return _microseconds(self.nanoseconds) + _fetched(self.fetches, self.objects) + runs
 
 
 @dataclass(frozen=True, slots=True)

@@ -308,7 +308,8 @@ class Numbers:
             return None if number == NO_NUMBER else number
         return self._find(self._types, number)
 
-    def _names(self) -> Interface:
+    def names(self) -> Interface:
+        """Returns the interface of the stubs, for messages."""
         try:
             return self.stubs.interface()
         except (BadInterface, OSError):
@@ -317,7 +318,7 @@ class Numbers:
 
     def method_name(self, number: int) -> str:
         """Returns the name of a method: ``DataBase.fetch``."""
-        names = self._names()
+        names = self.names()
         method = names.method(number)
         return (
             "?" if method is None else f"{names.type_name(names.owners[number])}.{method['name']}"
@@ -325,5 +326,5 @@ class Numbers:
 
     def routine_name(self, number: int) -> str:
         """Returns the name of a routine."""
-        routines = self._names().routines
+        routines = self.names().routines
         return str(routines[number]["name"]) if 0 <= number < len(routines) else "?"

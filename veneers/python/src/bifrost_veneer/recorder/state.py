@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from .. import _tables as t
 from .. import native
-from .decode import Handle, Profile, each_reference
+from .decode import Handle, each_reference
 from .errors import CallName, Closed, Failure, HistoryEntry, Misused, NotSent
 from .numbers import Heading, Numbers
 from .wire import Value, new_words
@@ -431,9 +431,8 @@ class State:
         #: the failures by the positions of their calls.
         self.answered: list[tuple[int, int, dict[int, Failure]]] = []
         self.batch_number = 1
-        #: True if the program has asked for profiles; the profile of the batch that was sent last.
+        #: True if the program has asked for profiles.
         self.profiled = False
-        self.profile_of_last: Profile | None = None
         self.bounds = bounds
         self.numbers = numbers
         self.settings = settings
