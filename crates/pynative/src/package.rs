@@ -51,7 +51,7 @@ classes! {
     when_block = "recorder.structures"."WhenBlock",
     counters = "recorder.state"."Counters",
     source_place = "errors"."SourcePlace",
-    record_call = "values"."record_call",
+    record_call = "stubs"."record_call",
     int_operand = "kinds"."int_operand",
     real_operand = "kinds"."real_operand",
     str_operand = "kinds"."str_operand",

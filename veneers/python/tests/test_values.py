@@ -27,7 +27,7 @@ from servers import CONFORMANCE, Server
 from test_conformance import misuse
 
 import bifrost_veneer as bf
-from bifrost_veneer import Int, Str, values
+from bifrost_veneer import Int, Str, stubs
 
 
 def test_sequences_are_lists(client: Client) -> None:
@@ -330,9 +330,9 @@ def test_ints_have_64_bits(client: Client) -> None:
 def test_threads_make_the_words_of_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     lists = ("_HEADS", "_REF_HEADS", "_INT_HEADS", "_STRING_HEADS")
     for name in lists:
-        monkeypatch.setattr(values, name, [])
+        monkeypatch.setattr(stubs, name, [])
     threads = [
-        threading.Thread(target=values._add_heads, args=(number * 37 % 3000,))
+        threading.Thread(target=stubs._add_heads, args=(number * 37 % 3000,))
         for number in range(200)
     ]
     for thread in threads:
@@ -340,7 +340,7 @@ def test_threads_make_the_words_of_calls(monkeypatch: pytest.MonkeyPatch) -> Non
     for thread in threads:
         thread.join()
     for name in lists:
-        heads = getattr(values, name)
+        heads = getattr(stubs, name)
         assert len(heads) == max(number * 37 % 3000 for number in range(200)) + 1
         assert [head >> 32 for head in heads] == list(range(len(heads)))
         assert len({head & 0xFFFF_FFFF for head in heads}) == 1

@@ -46,6 +46,7 @@ from .remote import Remote, remote
 from .remote_source import RemoteError
 from .runtime import DynamicSession, aconnect, connect
 from .session import Session
+from .stubs import Iter, Promise, Stub
 from .values import (
     AnyArg,
     AnyObject,
@@ -58,18 +59,15 @@ from .values import (
     Directory,
     Int,
     IntArg,
-    Iter,
     Nothing,
     Null,
     NullArg,
     Object,
     Plain,
-    Promise,
     Real,
     RealArg,
     Str,
     StrArg,
-    Stub,
 )
 
 # isort: split

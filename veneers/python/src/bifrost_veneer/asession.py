@@ -28,7 +28,8 @@ from .recorder.numbers import Stubs
 from .recorder.state import UNDER_WAY
 from .recording import BatchName, Recording
 from .session import Options, told
-from .values import Nothing, Promise, Stub, place_of
+from .stubs import Promise, Stub, place_of
+from .values import Nothing
 
 if TYPE_CHECKING:
     from .importing import Imported

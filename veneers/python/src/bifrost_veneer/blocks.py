@@ -18,7 +18,8 @@ from . import kinds as k
 from .recorder import errors as e
 from .recorder import structures as st
 from .recorder.state import Slot
-from .values import Bool, Iter, Str
+from .stubs import Iter
+from .values import Bool, Str
 
 if TYPE_CHECKING:
     from .recording import Recording

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from . import kinds as k
-from .values import Bool, Nothing, Promise, Stub, place_of
+from .stubs import Promise, Stub, place_of
+from .values import Bool, Nothing
 
 if TYPE_CHECKING:
     import pandas

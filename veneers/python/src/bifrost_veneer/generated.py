@@ -32,7 +32,8 @@ from .kinds import (
 from .recorder.calls import Operand
 from .recorder.numbers import Stubs as _Stubs
 from .session import Options, Session, open_session
-from .values import AnyObject, Directory, Stub, place_of
+from .stubs import Stub, place_of
+from .values import AnyObject, Directory
 
 arg_null = NULL.operand
 arg_bool = BOOL.operand

@@ -15,7 +15,8 @@ from . import _tables as t
 from .errors import BifrostError, Closed, make_exception
 from .recorder import errors as e
 from .recorder.state import FAILED
-from .values import Bool, Promise, Stub
+from .stubs import Promise, Stub
+from .values import Bool
 
 if TYPE_CHECKING:
     from .asession import AsyncSession

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from .recorder import errors as e
 from .recorder.numbers import Heading, Stubs
-from .values import Nothing, Stub, place_of
+from .stubs import Stub, place_of
+from .values import Nothing
 
 if TYPE_CHECKING:
     from .recording import Recording

@@ -43,7 +43,8 @@ from .recorder.structures import PROCEDURE
 from .recording import Recording
 from .remote_body import Body, Trial
 from .remote_source import Check, Source, returned, returns
-from .values import Bool, Bytes, Int, Nothing, Real, Str, Stub, place_of
+from .stubs import Stub, place_of
+from .values import Bool, Bytes, Int, Nothing, Real, Str
 
 A = TypeVar("A")
 P = TypeVar("P", bound=Stub[Any])

@@ -23,7 +23,8 @@ from .recorder.crossing import Recorder, Replies
 from .recorder.state import Bounds, Settings
 from .recording import Recording
 from .remote_source import BINARY, COMPARE, CONSTANTS, returns
-from .values import Bool, Int, Iter, Nothing, Object, Stub
+from .stubs import Iter, Stub
+from .values import Bool, Int, Nothing, Object
 
 if TYPE_CHECKING:
     from .remote import Remote

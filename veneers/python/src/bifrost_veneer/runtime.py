@@ -24,21 +24,8 @@ from .generated import ConnectOptions, Sender, Stubs
 from .interfaces import Known
 from .recorder.numbers import NO_NUMBER, BadInterface, Interface
 from .session import Options, Session, open_session
-from .values import (
-    AnyObject,
-    Bool,
-    Bytes,
-    Char,
-    Directory,
-    Int,
-    Nothing,
-    Null,
-    Object,
-    Real,
-    Str,
-    Stub,
-    place_of,
-)
+from .stubs import Stub, place_of
+from .values import AnyObject, Bool, Bytes, Char, Directory, Int, Nothing, Null, Object, Real, Str
 
 _BASIC: dict[str, tuple[k.Kind, type[Stub[Any]]]] = {
     "null": (k.NULL, Null),

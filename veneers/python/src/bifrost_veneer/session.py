@@ -49,7 +49,8 @@ from .recorder.greeting import Greeting, Known
 from .recorder.numbers import Stubs
 from .recorder.state import UNDER_WAY, Settings
 from .recording import BatchName, Recording
-from .values import Nothing, Stub, place_of
+from .stubs import Stub, place_of
+from .values import Nothing
 
 if TYPE_CHECKING:
     from .importing import Imported

@@ -12,7 +12,7 @@ from ..asession import AsyncSession
 from ..errors import BifrostError, ConnectError
 from ..recorder.numbers import Stubs
 from ..session import Options
-from ..values import Stub
+from ..stubs import Stub
 from .dial import Imported, Search
 from .importer import Ask, Cancel, Dial, Fail, Next, Use
 from .offers import Offer

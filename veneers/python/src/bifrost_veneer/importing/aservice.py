@@ -12,7 +12,7 @@ from ..errors import BifrostError, ConnectError
 from ..generated import ConnectOptions
 from ..recording import BatchName
 from ..session import Options
-from ..values import Stub, place_of
+from ..stubs import Stub, place_of
 from .asearch import AsyncSearcher
 from .dial import Imported, Search, stubs_of
 from .importer import Next

@@ -24,7 +24,8 @@ from ..io.tls import TlsOptions
 from ..kinds import ObjectKind
 from ..recorder.numbers import Stubs
 from ..session import Options, Session, open_at
-from ..values import Plain, Stub
+from ..stubs import Stub
+from ..values import Plain
 from .importer import Timing
 from .offers import Offer, host, parse_property
 from .trader import bifrost_stubs as trader_stubs

@@ -26,7 +26,7 @@ from typing import Any, Generic, TypeVar
 from ..errors import BifrostError, ConnectError
 from ..recorder.numbers import Stubs
 from ..session import Options, Session
-from ..values import Stub
+from ..stubs import Stub
 from .dial import ATTEMPTS_MAX, SCHEMES, Attempt, Imported, Search, is_final
 from .importer import Ask, Cancel, Dial, Fail, Importer, Next, Use
 from .offers import Offer

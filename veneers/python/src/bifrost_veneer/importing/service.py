@@ -36,7 +36,7 @@ from ..generated import ConnectOptions
 from ..recorder import errors as e
 from ..recording import BatchName
 from ..session import Options, Session
-from ..values import Stub, place_of
+from ..stubs import Stub, place_of
 from .dial import Imported, Search, stubs_of
 from .importer import Next
 from .search import Searcher

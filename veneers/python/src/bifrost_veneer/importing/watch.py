@@ -25,7 +25,7 @@ from typing import Any, Generic, TypeVar
 from ..asession import AsyncSession
 from ..errors import BifrostError
 from ..session import Session
-from ..values import Stub
+from ..stubs import Stub
 from .dial import PATIENCE, SCHEMES, Imported, Search
 from .offers import Offer, is_among, usable_addresses
 
