@@ -30,7 +30,6 @@ class Work:
         self._left = list(reversed(args.pictures))
         self._lock = threading.Lock()
         self.made: Counter[str] = Counter()
-        self.failed = 0
 
     def next(self) -> Path | None:
         """Takes the next picture."""
@@ -45,7 +44,6 @@ class Work:
                     server, line = make(service, picture, self._args)
                 except (BifrostError, OSError) as error:
                     with self._lock:
-                        self.failed += 1
                         print(f"{picture}: error: {error}", flush=True)
                     continue
                 with self._lock:
@@ -124,7 +122,7 @@ def main() -> int:
         thread.join()
     for server, count in sorted(work.made.items()):
         print(f"{count} by {server}", file=sys.stderr)
-    return 1 if work.failed else 0
+    return 0 if work.made.total() == len(args.pictures) else 1
 
 
 if __name__ == "__main__":

@@ -116,6 +116,11 @@ def test_thumbnails_are_those_of_the_client_in_rust(tmp_path: Path) -> None:
             (error,) = (line for line in out.splitlines() if "error" in line)
             assert error.startswith("none.png: error: ")
             assert "no_picture" in error
+        # A thread that ends before its time has made no copy.
+        too_long = ("--side", str(1 << 63), "--service", url, files[0])
+        process = client(tmp_path, PYTHON_CLIENT, *too_long)
+        assert "OverflowError" in process.communicate(timeout=60)[1]
+        assert process.returncode == 1
     assert said[0] == said[1]
     assert said[1][2] == [f"6 by {server.url}"]
     assert len(said[1][3]) == 6
