@@ -3,19 +3,20 @@
 // The module is an entry of its own, `bifrost-veneer/explain`: pages that do not explain do not load it.
 
 import { Accounts, type Account, type Advice } from "./explain/accounts.js";
-import { Explainer, Names } from "./explain/explainer.js";
+import { Explainer, type Kept, Names } from "./explain/explainer.js";
 import { placeOf } from "./places.js";
 import { readCompound } from "./recorder/compounds.js";
 import { Failure } from "./recorder/failure.js";
 import { parseInterface } from "./recorder/mapping.js";
-import { profile, type Profile, profileDue } from "./recorder/profile.js";
+import { profile, type Profile, profileDue, readProfile } from "./recorder/profile.js";
+import { profileReader } from "./recorder/reply.js";
 import { itemReaders } from "./recorder/words.js";
 import type { Session } from "./session.js";
 import { TAG_COMPOUND } from "./tables.js";
 
-export { type Account, ACCOUNTS, type Advice, LOOKED_AT } from "./explain/accounts.js";
+export { type Account, ACCOUNTS, type Advice, LOOKED_AT, type Ran } from "./explain/accounts.js";
 export { EXPLAINED_BYTES } from "./explain/explainer.js";
-export { type Cost, type Profile, type ProfileEntry } from "./recorder/profile.js";
+export type { Cost, Profile, ProfileEntry, Totals } from "./recorder/profile.js";
 
 /** The explanations of a session. */
 export class Explained {
@@ -55,10 +56,14 @@ export class Explained {
     return head + this.explain(this.kept.sent.copy().keep(r.batch.slice()), r.batchNumber);
   }
 
-  /** Returns the batch that was sent last, below its account; undefined if none was. */
+  /**
+   * Returns the batch that was sent last, below its account; undefined if none was. If its answer has a
+   * profile, the account has the time at the server, and each line the cost of its command.
+   */
   last(): string | undefined {
-    const account = this.kept.list[this.kept.list.length - 1];
-    return account && `# ${this.kept.line(account)}\n${this.explain(this.kept.last, account.number)}`;
+    const { list, last, profile } = this.kept;
+    const account = list[list.length - 1];
+    return account && `# ${this.kept.line(account)}\n${this.explain(last, account.number, profile)}`;
   }
 
   /** Returns a line for each of the last batches, oldest first. */
@@ -77,8 +82,8 @@ export class Explained {
   }
 
   /**
-   * Has the server measure this batch and all later ones, or no more: `profileOfLast` has the figures.
-   * Nothing crosses for it at once. `MisuseError` inside a structure or a shipped transaction, and if the
+   * Has the server measure this batch and all later ones, or no more: `last` and `profileOfLast` have the
+   * figures. Nothing crosses for it at once. `MisuseError` inside a structure or a shipped transaction, and if the
    * server makes no profiles; nothing has changed then.
    */
   profile(on = true): void {
@@ -92,7 +97,7 @@ export class Explained {
 
   /** Returns the profile of the batch that was sent last, if its answer has come and has one. */
   profileOfLast(): Profile | null {
-    return this.session.$r.profileOfLast;
+    return this.kept.profile;
   }
 
   /** Ends the watching of the session. */
@@ -100,11 +105,11 @@ export class Explained {
     this.session.$r.watcher = null;
   }
 
-  private explain(bytes: { explain(explainer: Explainer): string }, batch: number): string {
+  private explain(kept: Kept, batch: number, profile: Profile | null = null): string {
     const r = this.session.$r;
     const [before, results] = batch === this.first ? [this.sentBefore, this.resultsBefore] : [0, 0];
     const note = before > 0 ? `# ${before} bytes before, which were not watched\n` : "";
-    return note + bytes.explain(new Explainer(this.names, r.procedureNames, results));
+    return note + kept.explain(new Explainer(this.names, r.procedureNames, results), profile);
   }
 }
 
@@ -115,6 +120,7 @@ export class Explained {
 export async function explain(session: Session): Promise<Explained> {
   // Commands of any kind are read.
   itemReaders[TAG_COMPOUND] ??= readCompound;
+  profileReader.read = readProfile;
   const { server, stubs } = session.$r.numbers;
   return new Explained(session, new Names(server ?? parseInterface(await stubs.json())));
 }

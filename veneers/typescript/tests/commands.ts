@@ -2,14 +2,15 @@
 
 import { type Command, readCommand } from "../src/explain/commands.js";
 import { type Compound, readCompound } from "../src/recorder/compounds.js";
-import type { Profile } from "../src/recorder/profile.js";
-import type { Exception, Reply } from "../src/recorder/reply.js";
+import { type Profile, readProfile } from "../src/recorder/profile.js";
+import { type Exception, profileReader, type Reply } from "../src/recorder/reply.js";
 import type { Rows } from "../src/recorder/rows.js";
 import type { FailurePlace, Plain } from "../src/recorder/failure.js";
 import * as t from "../src/tables.js";
 import { bigintOf, Incomplete, itemReaders, Malformed, Reader, realOf, unsigned } from "../src/recorder/words.js";
 
 itemReaders[t.TAG_COMPOUND] = readCompound;
+profileReader.read = readProfile;
 
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 

@@ -9,10 +9,13 @@ import { test } from "node:test";
 import * as bf from "bifrost-veneer";
 import { EXPLAINED_BYTES, explain } from "bifrost-veneer/explain";
 
+import { costText, totalsText } from "../src/explain/costs.js";
 import { Explainer, Names, quoted, realText } from "../src/explain/explainer.js";
 import { type InterfaceJson } from "../src/recorder/mapping.js";
-import { connect, DataBase } from "../samples/database/bifrost_stubs.js";
+import * as t from "../src/tables.js";
+import { connect, DataBase, INTERFACE } from "../samples/database/bifrost_stubs.js";
 import { unhex } from "./commands.js";
+import { type Fields, flushed, welcome } from "./encode.js";
 import { ROOT, Server } from "./server.js";
 
 const read = (path: string): unknown => JSON.parse(readFileSync(join(ROOT, path), "utf8"));
@@ -43,6 +46,88 @@ test("values are written as the text form reads them", () => {
   ]);
   equal(quoted('a"b\n\\\u001b', '"'), '"a\\"b\\n\\\\\\u{1b}"');
   equal(quoted("'\u0085", "'"), "'\\'\\u{85}'");
+});
+
+test("costs in words", () => {
+  const nothing = { nanoseconds: 49, calls: 0, fuel: 0, fetches: 0, objects: 0 };
+  equal(costText(nothing), "0.0 us");
+  const all = { nanoseconds: 60_950, calls: 1, fuel: 2, fetches: 3, objects: 4 };
+  equal(costText(all), "61.0 us, 1 calls, fuel 2, 3 fetches, 4 objects");
+  const totals = { nanoseconds: 84_249, fetches: 2, objects: 0, runs: 1 };
+  equal(totalsText(totals), "84.2 us, 2 fetches");
+  equal(totalsText({ ...totals, runs: 3, fetches: 0 }), "84.2 us, 3 runs");
+});
+
+/** A session with a script in place of a server: it gives these answers to what is sent after the greeting. */
+async function scripted(answers: readonly Uint8Array[]): Promise<bf.Session> {
+  const left = [welcome(INTERFACE.digest, [[t.LIMIT_PROFILE_ENTRIES, 4]]), ...answers].values();
+  let listener: bf.Listener | undefined;
+  return bf.over(INTERFACE, {
+    listen: (user) => (listener = user),
+    write: () => {
+      const { value: answer } = left.next();
+      if (answer) setImmediate(() => listener?.bytes(answer));
+    },
+    close: () => undefined,
+  });
+}
+
+test("costs stand behind the commands of the last batch", async () => {
+  const cost = (nanoseconds: number, calls: number, fetches: number): Fields => ({
+    ...{ nanoseconds, calls, fuel: calls, fetches },
+    objects: 3 * fetches,
+  });
+  const profile = {
+    ...{ nanoseconds: 84_200, fetches: 5, objects: 15, runs: 1 },
+    entries: [
+      { call: 1, ...cost(20_000, 0, 2) },
+      { call: 3, ...cost(400, 1, 0) },
+      { call: 4, structure: true, ...cost(61_040, 40, 3) },
+    ],
+    rest: { omitted: 1, ...cost(350, 1, 0) },
+  };
+  const s = await scripted([
+    flushed([{ handle: 5 }, { handle: 6 }, { int: "42" }], [], 0, 42, 42, profile),
+    flushed([]),
+  ]);
+  const explained = await explain(s);
+  explained.profile();
+  explained.profile();
+  const db = s.lookup("database", DataBase);
+  const total = s.cell(bf.Int, 0);
+  s.foreach(db.users(), (e) => {
+    throws(() => explained.profile(false), bf.MisuseError);
+    total.put(total.get().add(e.visits()));
+  });
+  equal(await total.get(), 42n);
+  const expected = `profile on
+@1 := lookup database: DataBase  # 20.0 us, 2 fetches, 6 objects
+@2 := cell int
+@3 := @2.put(0)  # 0.4 us, 1 calls, fuel 1
+foreach $x4 in @1.users() do  # 61.0 us, 40 calls, fuel 40, 3 fetches, 9 objects
+  @5 := @2.get()
+  @6 := $x4.visits()
+  @7 := @5.add(@6)
+  @8 := @2.put(@7)
+end
+@9 := @2.get()
+flush # wants @1 to @2, @9
+# 1 more: 0.4 us, 1 calls, fuel 1
+`;
+  const last = explained.last() ?? "";
+  match(
+    last,
+    /^# batch 1: 12 commands, 42 calls run, fuel 42, at the server 84\.2 us, 5 fetches, 15 objects, answered/,
+  );
+  equal(last.slice(last.indexOf("\n") + 1), expected);
+  deepEqual(explained.accounts[0]?.ran?.totals, { nanoseconds: 84_200, fetches: 5, objects: 15, runs: 1 });
+  equal(explained.profileOfLast()?.entries.length, 3);
+  // The wish ends, and the next answer has none.
+  explained.profile(false);
+  await s.flush();
+  equal(explained.profileOfLast(), null);
+  match(explained.last() ?? "", /fuel 0, answered [^\n]*\nprofile off\nflush\n$/);
+  s[Symbol.dispose]();
 });
 
 /** A session whose calls have the places that the test says. */
@@ -118,6 +203,10 @@ test("the server measures the batches of which it is asked", async () => {
   await db.fetch("eve").visits();
   const profile = explained.profileOfLast();
   ok(profile);
+  const lines = (explained.last() ?? "").split("\n");
+  match(lines[0] ?? "", /, at the server [\d.]+ us,/);
+  match(lines[2] ?? "", /^@1 := h\d+\.fetch\("eve"\) {2}# [\d.]+ us, 1 calls, fuel 1/);
+  match(lines[3] ?? "", /^@2 := @1\.visits\(\) {2}# [\d.]+ us, 1 calls, fuel 1/);
   deepEqual([profile.runs, profile.rest, profile.entries.map(({ calls }) => calls)], [1, null, [1, 1]]);
   const sum = profile.entries.reduce((sum, { nanoseconds }) => sum + nanoseconds, 0);
   ok(profile.nanoseconds >= sum && sum > 0, `${profile.nanoseconds} ns, ${sum} ns`);

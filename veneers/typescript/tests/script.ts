@@ -1,6 +1,7 @@
 // An interpreter of the scripts in `vectors/recorder/`: untyped operations of a recorder. The format
 // is described in `vectors/recorder/README.md`.
 
+import { Accounts } from "../src/explain/accounts.js";
 import * as call from "../src/recorder/call.js";
 import * as compounds from "../src/recorder/compounds.js";
 import * as crossing from "../src/recorder/crossing.js";
@@ -228,6 +229,8 @@ const CONNECTION = { by: "connection", text: "the stream ended" } as const;
 export class Machine {
   private readonly client: Client;
   private readonly r: rec.Recorder;
+  /** Keeps the profile of the last batch. */
+  private readonly accounts: Accounts;
   private readonly cut: Cut;
   private place = new Step(0);
   private readonly stubs = new Map<string, Slot>();
@@ -272,6 +275,8 @@ export class Machine {
     if (server) recorder = greeting.handleBytes(interfaceReply(server));
     if (!recorder) throw new Error("the greeting is not over");
     this.r = recorder;
+    this.accounts = new Accounts(recorder);
+    recorder.watcher = this.accounts;
   }
 
   /** Has the answers of a case's crossings given, one after the other; null is the end of the stream. */
@@ -865,7 +870,7 @@ export class Machine {
         };
         break;
       case "read_profile":
-        return profileJson(r.profileOfLast);
+        return profileJson(this.accounts.profile);
       case "leave":
         if (crossing.leave(r)) {
           this.send(false);

@@ -1,8 +1,10 @@
 // Accounts of batches, and advice that saves crossings; `crates/recorder/src/explain.rs` has the same.
 
 import type { Watcher } from "../recorder/crossing.js";
+import type { Profile, Totals } from "../recorder/profile.js";
 import { COMMIT_OF, type Futures, madeName, type Maker, type Recorder, REFUSED_OF } from "../recorder/recorder.js";
 import type { Slot } from "../recorder/slots.js";
+import { totalsText } from "./costs.js";
 import { Kept } from "./explainer.js";
 
 /** The number of batches whose accounts are kept. */
@@ -25,13 +27,23 @@ interface Claim {
   readonly place: unknown;
 }
 
+/** The work of the server for a batch. */
+export interface Ran {
+  /** Calls; those of loops count each time. */
+  readonly calls: number;
+  readonly fuel: number;
+  readonly failures: number;
+  /** The time of the batch and its fetches, if the answer has a profile. */
+  readonly totals: Totals | null;
+}
+
 /** The account of a batch that was sent. */
 export interface Account {
   /** Its number in the session, from 1. */
   readonly number: number;
   readonly commands: number;
-  /** The calls that the server ran for it, those of loops each time; its fuel; the failures. */
-  ran: { readonly calls: number; readonly fuel: number; readonly failures: number } | null;
+  /** The work of the server for it, if it has answered. */
+  ran: Ran | null;
   /** The time up to the answer, in milliseconds. */
   took: number | null;
   /** The claim that sent it, or the place of another call that did; null for a limit. */
@@ -72,8 +84,9 @@ export class Accounts implements Watcher {
   readonly list: Account[] = [];
   /** The part of the batch that was sent before its end. */
   sent = new Kept();
-  /** The last batch. */
+  /** The last batch, and its profile if the answer has come and has one. */
   last = new Kept();
+  profile: Profile | null = null;
   private readonly r: Recorder;
   private cause: Account["cause"] = null;
   private readonly begun = new Map<number, number>();
@@ -99,17 +112,24 @@ export class Accounts implements Watcher {
     this.keep(bytes);
     [this.last, this.sent] = [this.sent, new Kept()];
     const account = { number, commands, ran: null, took: null, cause: this.cause, repeated: repeatedCall(futures) };
-    this.cause = null;
+    this.cause = this.profile = null;
     if (this.list.push(account) > ACCOUNTS) this.list.shift();
     this.begun.set(number, performance.now());
   }
 
-  ran(number: number, calls: number, fuel: number, failures: number): void {
+  ran(number: number, calls: number, fuel: number, failures: number, profile: Profile | null): void {
     const account = this.list.find((one) => one.number === number);
     const begun = this.begun.get(number);
     this.begun.delete(number);
     if (!account) return;
-    account.ran = { calls, fuel, failures };
+    if (account === this.list[this.list.length - 1]) this.profile = profile;
+    const totals = profile && {
+      nanoseconds: profile.nanoseconds,
+      fetches: profile.fetches,
+      objects: profile.objects,
+      runs: profile.runs,
+    };
+    account.ran = { calls, fuel, failures, totals };
     if (begun !== undefined) account.took = performance.now() - begun;
   }
 
@@ -120,6 +140,7 @@ export class Accounts implements Watcher {
     else {
       line += `, ${ran.calls} calls run, fuel ${ran.fuel}`;
       if (ran.failures > 0) line += `, ${ran.failures} failures`;
+      if (ran.totals) line += `, at the server ${totalsText(ran.totals)}`;
     }
     if (took !== null) line += `, answered in ${(1000 * took).toFixed(1)} us`;
     if (!cause) return line;

@@ -8,9 +8,11 @@
 import type { Items } from "../recorder/words.js";
 import type { Plain } from "../recorder/failure.js";
 import type { InterfaceJson, MethodJson, TypeJson } from "../recorder/mapping.js";
+import type { Profile, ProfileEntry } from "../recorder/profile.js";
 import { bigintOf, Incomplete, Malformed, Reader, realOf } from "../recorder/words.js";
 import * as t from "../tables.js";
 import { type Bare, type Command, readCommand } from "./commands.js";
+import { costText } from "./costs.js";
 
 /** The most bytes of a batch that are kept to be explained. */
 export const EXPLAINED_BYTES = 65_536;
@@ -39,11 +41,16 @@ export class Kept {
     return copy;
   }
 
-  /** Returns its lines, and the number of bytes that are not kept. */
-  explain(explainer: Explainer): string {
-    const [lines, rest] = explainer.whole(this.bytes);
-    const more = rest + this.more;
-    return more > 0 ? `${lines}# ${more} more bytes, which are not kept\n` : lines;
+  /** Returns its lines, and the number of bytes that are not kept; with a profile the costs, too. */
+  explain(explainer: Explainer, profile: Profile | null = null): string {
+    const [lines, left] = explainer.whole(this.bytes, profile?.entries);
+    const more = left + this.more;
+    const rest = profile?.rest;
+    return (
+      lines +
+      (more > 0 ? `# ${more} more bytes, which are not kept\n` : "") +
+      (rest ? `# ${rest.omitted} more: ${costText(rest)}\n` : "")
+    );
   }
 }
 
@@ -119,6 +126,8 @@ export class Explainer {
   private depth = 0;
   /** True if the next call is that of a `foreach`. */
   private iterates = false;
+  /** The entries of the batch's profile whose commands have not come yet. */
+  private entries: readonly ProfileEntry[] = [];
 
   /** Begins a batch of a session that has defined these procedures; so many results came before. */
   constructor(names: Names, procedures: readonly string[], futures = 0) {
@@ -133,8 +142,12 @@ export class Explainer {
     return rest > 0 ? `${lines}# ${rest} bytes that are no whole command\n` : lines;
   }
 
-  /** Returns the lines of whole commands, and the number of bytes behind them. */
-  whole(bytes: Uint8Array): [lines: string, rest: number] {
+  /**
+   * Returns the lines of whole commands, and the number of bytes behind them. A line ends with the cost
+   * of its command, if that has an entry.
+   */
+  whole(bytes: Uint8Array, entries: readonly ProfileEntry[] = []): [lines: string, rest: number] {
+    this.entries = entries.filter(({ call }) => call > this.futures);
     const words = new Int32Array(2 * (bytes.length >> 3));
     new Uint8Array(words.buffer).set(bytes.subarray(0, 4 * words.length));
     let lines = "";
@@ -160,12 +173,23 @@ export class Explainer {
     }
     // Markers of blocks stand at the depth of their structure.
     const isMiddle = MIDDLE.includes(name);
-    const after = isMiddle || OPENING.includes(name) || this.iterates ? 1 : 0;
+    const begins = OPENING.includes(name) || this.iterates;
+    const isOutermost = this.depth === 0;
     if (isMiddle || name.startsWith("end_")) this.depth = Math.max(0, this.depth - 1);
     const indent = "  ".repeat(this.depth);
+    const first = this.futures + 1;
     const text = typeof command === "string" ? this.bare(command) : this.text(command);
-    this.depth += after;
-    return `${indent}${text}\n`;
+    if (isMiddle || begins) this.depth += 1;
+    const hasCost = isOutermost && (begins || this.futures >= first);
+    return `${indent}${text}${hasCost ? this.cost(begins, first) : ""}\n`;
+  }
+
+  /** Returns the cost of a command or structure as a comment, if it has the next entry of the profile. */
+  private cost(structure: boolean, call: number): string {
+    const [entry, ...rest] = this.entries;
+    if (entry?.structure !== structure || entry.call !== call) return "";
+    this.entries = rest;
+    return `  # ${costText(entry)}`;
   }
 
   private bare(command: Bare): string {

@@ -8,6 +8,7 @@
 // if their flush was `kept`. Answers come in order.
 
 import { type CallName, type Ending, Failure, misuse, type Plain } from "./failure.js";
+import type { Profile } from "./profile.js";
 import {
   ABORT_OF,
   callName,
@@ -69,8 +70,8 @@ export interface Watcher {
   asked(place: unknown): void;
   /** The batch has ended; these are its last bytes. */
   ended(bytes: Uint8Array, number: number, commands: number, futures: Futures): void;
-  /** The batch is answered. */
-  ran(number: number, calls: number, fuel: number, failures: number): void;
+  /** The batch is answered; with its profile if the answer has one. */
+  ran(number: number, calls: number, fuel: number, failures: number, profile: Profile | null): void;
 }
 
 /** A batch under way. */
@@ -257,7 +258,6 @@ function putUnderWay(r: Recorder, kept: boolean): void {
   r.counters.calls += r.commands;
   r.commands = 0;
   r.batchNumber += 1;
-  r.profileOfLast = null;
 }
 
 /** Finds the reference to a stub that is a result of a batch under way, or returns the failure. */
@@ -357,8 +357,7 @@ function fill(r: Recorder, batch: Batch, reply: Reply & { code: typeof OP_FLUSHE
   const [errors, byCall, end, endAt] = takeExceptions(r, batch, reply.exceptions, omitted);
   noteAnswered(r, failures);
   r.counters.executed += reply.calls;
-  if (batch.number === r.batchNumber - 1) r.profileOfLast = reply.profile;
-  r.watcher?.ran(batch.number, reply.calls, reply.fuel, reply.exceptions.length + omitted);
+  r.watcher?.ran(batch.number, reply.calls, reply.fuel, reply.exceptions.length + omitted, reply.profile);
   let next = 0;
   const { slots, made, places } = batch.futures;
   const notReached = (index: number): Failure =>

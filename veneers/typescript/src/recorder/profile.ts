@@ -1,14 +1,6 @@
 // Profiles: the time of a batch, and the cost of each of its commands, which the server measures.
 
-import {
-  FLUSHED_PROFILED,
-  LIMIT_PROFILE_ENTRIES,
-  OP_FLUSHED,
-  OP_PROFILE,
-  PROFILE_COMMAND,
-  PROFILE_REST,
-  PROFILE_STRUCTURE,
-} from "../tables.js";
+import { LIMIT_PROFILE_ENTRIES, OP_PROFILE, PROFILE_COMMAND, PROFILE_REST, PROFILE_STRUCTURE } from "../tables.js";
 import { misuse } from "./failure.js";
 import type { Admission, Recorder } from "./recorder.js";
 import type { Reader } from "./words.js";
@@ -28,22 +20,23 @@ export interface ProfileEntry extends Cost {
   readonly structure: boolean;
 }
 
-/** A profile: the time and the fetches of a batch, and the cost of its commands. */
-export interface Profile {
+/** The time of a whole batch, and the objects that were fetched for it. */
+export interface Totals {
   readonly nanoseconds: number;
   readonly fetches: number;
   readonly objects: number;
   /** The number of times that the batch was run. */
   readonly runs: number;
+}
+
+/** A profile: the time and the fetches of a batch, and the cost of its commands. */
+export interface Profile extends Totals {
   readonly entries: readonly ProfileEntry[];
   /** The commands without an entry, and their cost. */
   readonly rest: (Cost & { readonly omitted: number }) | null;
 }
 
-/** True if these are the flags of a reply with a profile. */
-export const isProfiled = (code: number, flags: number): boolean => code === OP_FLUSHED && flags === FLUSHED_PROFILED;
-
-/** Reads the profile at the end of a reply. */
+/** Reads the profile at the end of a reply; for `profileReader`. */
 export function readProfile(reader: Reader): Profile {
   const pair = (): [number, number] => {
     reader.word();

@@ -18,7 +18,6 @@
 
 import { type CallName, Failure, misuse, type Misuse } from "./failure.js";
 import { Numbers } from "./numbers.js";
-import type { Profile } from "./profile.js";
 import { Replies } from "./reply.js";
 import { attend, clearTold, noteRefusal, recordClear, Seen, tellAll, forgive, serverCleared } from "./seen.js";
 import type { Held, Slot } from "./slots.js";
@@ -169,9 +168,8 @@ export class Recorder {
   /** When either is reached, `due` looks more closely; in 32-bit integers. */
   attentionWords = PUBLISH_BYTES / 4;
   readonly attentionFutures: number;
-  /** True if the program has asked for profiles; the profile of the batch that was sent last. */
+  /** True if the program has asked for profiles. */
   profiled = false;
-  profileOfLast: Profile | null = null;
   readonly bounds: Bounds;
   readonly numbers: Numbers;
   readonly procedures = new Map<string, [number, Heading]>();

@@ -4,11 +4,12 @@
 // No byte is trusted: `decodeReply` throws `Malformed`, or `Incomplete` if more bytes are needed.
 
 import type { FailurePlace, Plain } from "./failure.js";
-import { isProfiled, type Profile, readProfile } from "./profile.js";
+import type { Profile } from "./profile.js";
 import {
   EXCEPTION_REFUSED as REFUSED,
   EXCEPTION_SIGNAL as SIGNALLED,
   EXCEPTION_UNHANDLED as UNHANDLED,
+  FLUSHED_PROFILED,
   OP_ERROR,
   PLACE_BYTES_MAX,
   PLACES_MAX,
@@ -71,6 +72,14 @@ export type Reply =
   | { readonly code: typeof OP_FAREWELL }
   | { readonly code: typeof OP_ERROR; readonly number: number; readonly position: number; readonly text: string };
 
+type ReadProfile = (reader: Reader) => Profile;
+
+/**
+ * The reader of profiles. The module of explanations, which asks for profiles, sets it, so that other
+ * programs do not load it; without it such a reply is none.
+ */
+export const profileReader: { read?: ReadProfile } = {};
+
 const CODES: readonly number[] = [OP_WELCOME, OP_FLUSHED, OP_INTERFACE, OP_EXCEPTIONS, OP_FAREWELL, OP_ERROR];
 
 /**
@@ -81,11 +90,11 @@ export function decodeReply(i32: Int32Array, end: number, bytesMax: number): [Re
   const reader = new Reader(i32, 0, end, Math.floor(bytesMax / 4));
   reader.word();
   const { lo, hi } = reader;
-  const profiled = isProfiled(lo & 255, lo >>> 8);
-  reader.check(CODES.includes(lo & 255) && (lo >>> 8 === 0 || profiled));
+  const read = lo === (OP_FLUSHED | (FLUSHED_PROFILED << 8)) ? profileReader.read : undefined;
+  reader.check(read !== undefined || CODES.includes(lo));
   const inner = reader.inner();
   const whole = new Reader(i32, inner.at, inner.end, inner.end, 0);
-  return [reader.whole(whole, () => body(whole, lo & 255, hi >>> 0, profiled)), reader.at];
+  return [reader.whole(whole, () => body(whole, lo & 255, hi >>> 0, read)), reader.at];
 }
 
 /** Reads a list of so many parts. */
@@ -95,7 +104,7 @@ const list = <T>(count: number, read: () => T): T[] => {
   return all;
 };
 
-function body(reader: Reader, code: number, number: number, profiled: boolean): Reply {
+function body(reader: Reader, code: number, number: number, readProfile: ReadProfile | undefined): Reply {
   switch (code) {
     case OP_WELCOME: {
       const session = reader.unsigned();
@@ -122,7 +131,7 @@ function body(reader: Reader, code: number, number: number, profiled: boolean): 
         return came;
       });
       const exceptions = list(count, () => exception(reader));
-      const profile = profiled ? readProfile(reader) : null;
+      const profile = readProfile?.(reader) ?? null;
       return { code, outcomes, exceptions, omitted, calls, fuel, profile };
     }
     case OP_EXCEPTIONS: {
