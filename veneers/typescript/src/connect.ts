@@ -2,6 +2,7 @@
 
 import type { Connection, ConnectionOptions, Dial } from "./connection.js";
 import { ClosedError } from "./errors.js";
+import { limit, type Limit } from "./limit.js";
 import { Failure, type Ending } from "./recorder/failure.js";
 import { Greeting, Refusal } from "./recorder/greeting.js";
 import type { Recorder } from "./recorder/recorder.js";
@@ -69,36 +70,35 @@ async function greet(
         .catch(reject);
     }
   };
-  connection.listen({
-    bytes(bytes) {
-      if (session) session.$bytes(bytes);
-      else {
-        try {
-          take(bytes);
-        } catch (error) {
-          reject(error instanceof Refusal ? closed(error.ending) : error);
-        }
-      }
-    },
-    ended(error) {
-      if (session) session.$ended(error);
-      const text = error?.message ?? "the server has closed the connection";
-      reject(closed({ by: "connection", text, cause: error ?? undefined }));
-    },
-  });
   const abort = (): void => {
     reject(signal.reason);
   };
-  signal.addEventListener("abort", abort);
-  connection.write(greeting.questions);
   try {
+    // Before the greeting: nothing of the connection may be missed between its end and the session.
+    const places = options.debug ? await import("./places.js") : null;
+    signal.throwIfAborted();
+    signal.addEventListener("abort", abort);
+    connection.listen({
+      bytes(bytes) {
+        if (session) session.$bytes(bytes);
+        else {
+          try {
+            take(bytes);
+          } catch (error) {
+            reject(error instanceof Refusal ? closed(error.ending) : error);
+          }
+        }
+      },
+      ended(error) {
+        if (session) session.$ended(error);
+        const text = error?.message ?? "the server has closed the connection";
+        reject(closed({ by: "connection", text, cause: error ?? undefined }));
+      },
+    });
+    connection.write(greeting.questions);
     // A session takes the bytes that come from then on.
-    const [{ placeOf } = { placeOf: undefined }, recorder] = await Promise.all([
-      options.debug ? import("./places.js") : undefined,
-      greeted,
-    ]);
-    session = new Session(recorder, connection, options);
-    session.$placeOf = placeOf;
+    session = new Session(await greeted, connection, options);
+    session.$placeOf = places?.placeOf;
     return session;
   } catch (error) {
     connection.close();
@@ -110,28 +110,23 @@ async function greet(
 
 /** Opens a session over a connection that is there already. The token is shown at once. */
 export async function over(stubs: Stubs, connection: Connection, options: Options = {}): Promise<Session> {
-  return greet(connection, stubs, options.token ?? "", options, timeLimit(options));
+  const late = timeLimit(options);
+  try {
+    return await greet(connection, stubs, options.token ?? "", options, late.signal);
+  } finally {
+    late.done();
+  }
 }
 
-function timeLimit({ signal, timeout }: Options): AbortSignal {
-  const late = new AbortController();
-  const ms = timeout ?? 30_000;
-  const timer = setTimeout(() => {
-    late.abort(new Error(`the server has not answered within ${ms} ms`));
-  }, ms);
-  (timer as { unref?: () => void }).unref?.();
-  signal?.addEventListener("abort", () => {
-    late.abort(signal.reason);
-  });
-  if (signal?.aborted) late.abort(signal.reason);
-  return late.signal;
-}
+const timeLimit = ({ signal, timeout = 30_000 }: Options): Limit =>
+  limit(timeout, `the server has not answered within ${timeout} ms`, signal);
 
 /** Returns the function that opens sessions over a kind of connections. */
 export const connectWith =
   (dial: Dial) =>
   async (stubs: Stubs, address: string, options: Options = {}): Promise<Session> => {
-    const signal = timeLimit(options);
+    const late = timeLimit(options);
+    const { signal } = late;
     const open = async (token: string): Promise<Session> => {
       let connection: Connection;
       try {
@@ -149,6 +144,8 @@ export const connectWith =
       // A server asks for the token by refusing a client without.
       const asked = error instanceof ClosedError && error.number === ERROR_BAD_TOKEN;
       if (!asked || !options.token || address.startsWith("unix:")) throw error;
-      return open(options.token);
+      return await open(options.token);
+    } finally {
+      late.done();
     }
   };

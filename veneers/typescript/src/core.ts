@@ -14,6 +14,7 @@ import {
   SignalError,
   UnseenError,
 } from "./errors.js";
+import { later } from "./limit.js";
 import {
   beginFlush,
   bytesToSend,
@@ -166,14 +167,14 @@ export abstract class Core {
   protected watch(): void {
     if (this.$r.underWay.length === 0) return;
     this.deadline = Date.now() + this.timeout + waitMs(this.$r);
-    this.timer ??= setTimeout(this.late, this.timeout + waitMs(this.$r));
+    this.timer ??= later(this.timeout + waitMs(this.$r), this.late);
   }
 
   protected readonly late = (): void => {
     this.timer = undefined;
     if (this.$r.underWay.length === 0) return;
     const left = this.deadline - Date.now();
-    if (left > 0) this.timer = setTimeout(this.late, left);
+    if (left > 0) this.timer = later(left, this.late);
     else this.end(new Error(`the server has not answered within ${this.timeout} ms`));
   };
 

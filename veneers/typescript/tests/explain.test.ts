@@ -12,10 +12,10 @@ import { EXPLAINED_BYTES, explain } from "bifrost-veneer/explain";
 import { costText, totalsText } from "../src/explain/costs.js";
 import { Explainer, Names, quoted, realText } from "../src/explain/explainer.js";
 import { type InterfaceJson } from "../src/recorder/mapping.js";
-import * as t from "../src/tables.js";
 import { connect, DataBase, INTERFACE } from "../samples/database/bifrost_stubs.js";
 import { unhex } from "./commands.js";
-import { type Fields, flushed, welcome } from "./encode.js";
+import { type Fields, flushed } from "./encode.js";
+import { scripted } from "./scripted.js";
 import { ROOT, Server } from "./server.js";
 
 const read = (path: string): unknown => JSON.parse(readFileSync(join(ROOT, path), "utf8"));
@@ -58,20 +58,6 @@ test("costs in words", () => {
   equal(totalsText({ ...totals, runs: 3, fetches: 0 }), "84.2 us, 3 runs");
 });
 
-/** A session with a script in place of a server: it gives these answers to what is sent after the greeting. */
-async function scripted(answers: readonly Uint8Array[]): Promise<bf.Session> {
-  const left = [welcome(INTERFACE.digest, [[t.LIMIT_PROFILE_ENTRIES, 4]]), ...answers].values();
-  let listener: bf.Listener | undefined;
-  return bf.over(INTERFACE, {
-    listen: (user) => (listener = user),
-    write: () => {
-      const { value: answer } = left.next();
-      if (answer) setImmediate(() => listener?.bytes(answer));
-    },
-    close: () => undefined,
-  });
-}
-
 test("costs stand behind the commands of the last batch", async () => {
   const cost = (nanoseconds: number, calls: number, fetches: number): Fields => ({
     ...{ nanoseconds, calls, fuel: calls, fetches },
@@ -86,7 +72,7 @@ test("costs stand behind the commands of the last batch", async () => {
     ],
     rest: { omitted: 1, ...cost(350, 1, 0) },
   };
-  const s = await scripted([
+  const s = await scripted(INTERFACE, [
     flushed([{ handle: 5 }, { handle: 6 }, { int: "42" }], [], 0, 42, 42, profile),
     flushed([]),
   ]);

@@ -1,6 +1,7 @@
 // Sessions of Node: lost connections, tokens, keys, handles, transactions, live batches, deadlines.
 
 import { deepEqual, equal, match, ok, rejects } from "node:assert/strict";
+import { getEventListeners } from "node:events";
 import { readFileSync } from "node:fs";
 import { createServer, type Socket } from "node:net";
 import { join } from "node:path";
@@ -8,6 +9,8 @@ import { test } from "node:test";
 
 import * as bf from "bifrost-veneer";
 
+import { flushed } from "./encode.js";
+import { scripted } from "./scripted.js";
 import { ROOT, Server } from "./server.js";
 import { sizes } from "./size.js";
 import { connect as connectAuctions, House, TooLow } from "../samples/auctions/bifrost_stubs.js";
@@ -91,6 +94,22 @@ test("a connection that is cut, and a server that says nothing", async () => {
   ok(!third.isClosed);
   proxy.close();
   for (const socket of sockets) socket.destroy();
+});
+
+test("a time without end is long, and is let go", async () => {
+  const warnings: Error[] = [];
+  const warn = (warning: Error): unknown => warnings.push(warning);
+  process.on("warning", warn);
+  const { signal } = new AbortController();
+  const s = await scripted(INTERFACE, [flushed([{ int: "2" }])], { timeout: Infinity, signal });
+  equal(getEventListeners(signal, "abort").length, 0);
+  equal(await s.value(bf.Int, 1).add(1), 2n);
+  s[Symbol.dispose]();
+  process.off("warning", warn);
+  deepEqual(warnings, []);
+  const fired = AbortSignal.abort(new Error("given up"));
+  await rejects(scripted(INTERFACE, [], { signal: fired }), /given up/);
+  await rejects(scripted(INTERFACE, [], { timeout: 1 }), /has not answered within 1 ms/);
 });
 
 test("nobody is there, and addresses that are none", async () => {

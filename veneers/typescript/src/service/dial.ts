@@ -4,12 +4,12 @@ import { parseAddress } from "../address.js";
 import type { Options } from "../connect.js";
 import type { Stubs } from "../core.js";
 import { BifrostError, ClosedError } from "../errors.js";
+import { limit } from "../limit.js";
 import type { Session } from "../session.js";
 import type { Remote, Type } from "../stub.js";
 import { ERROR_BAD_TOKEN } from "../tables.js";
 import { FinalError } from "./errors.js";
 import type { Offer } from "./offer.js";
-import { limit } from "./platform.js";
 import { type Search, trusting } from "./search.js";
 
 /** A type of generated stubs, which can be a service. */

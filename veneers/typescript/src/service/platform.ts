@@ -1,4 +1,4 @@
-// The functions that differ between Node and browsers, and times that end by a signal.
+// The functions that differ between Node and browsers.
 
 import type { Options } from "../connect.js";
 import type { Stubs } from "../core.js";
@@ -18,45 +18,4 @@ export interface Platform {
   isLoopback(host: string): Promise<boolean>;
   /** Waits until the events that have happened by now are known: a connection that has ended. */
   turn(): Promise<void>;
-}
-
-/** A signal that fires after a time, or with another one, until it is let go. */
-export interface Limit {
-  readonly signal: AbortSignal;
-  /** Lets the timer and the other signal go. */
-  done(): void;
-}
-
-/** Makes a signal that fires after this time with this text, or with the other signal. */
-export function limit(ms: number, text: string, other: AbortSignal | undefined): Limit {
-  const controller = new AbortController();
-  const abort = (): void => {
-    controller.abort(other?.reason);
-  };
-  const timer = setTimeout(() => {
-    controller.abort(new Error(text));
-  }, ms);
-  if (other?.aborted) abort();
-  else other?.addEventListener("abort", abort, { once: true });
-  return {
-    signal: controller.signal,
-    done() {
-      clearTimeout(timer);
-      other?.removeEventListener("abort", abort);
-    },
-  };
-}
-
-/** Waits for a time, or until the signal fires. */
-export function pause(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const over = (): void => {
-      clearTimeout(timer);
-      signal.removeEventListener("abort", over);
-      resolve();
-    };
-    const timer = setTimeout(over, ms);
-    signal.addEventListener("abort", over);
-    if (signal.aborted) over();
-  });
 }

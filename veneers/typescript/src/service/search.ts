@@ -4,11 +4,12 @@ import { parseAddress } from "../address.js";
 import type { Options } from "../connect.js";
 import type { Stubs } from "../core.js";
 import { BifrostError, ClosedError, SignalError } from "../errors.js";
+import { limit, pause } from "../limit.js";
 import type { Session } from "../session.js";
 import { ATTEMPTS_MAX, type Attempt, errorOf, FinalError, ImportError } from "./errors.js";
 import { TIMES } from "./importer.js";
 import { isSame, type Offer, offerOf } from "./offer.js";
-import { limit, pause, type Platform } from "./platform.js";
+import type { Platform } from "./platform.js";
 import { INTERFACE, Trader } from "./trader/bifrost_stubs.js";
 import { addressList, parseTraderUrl, type TraderUrl } from "./url.js";
 

@@ -237,7 +237,7 @@ export class ServiceOf<S extends Remote> {
     [this.searcher, this.lost] = [null, "again"];
     const next = searcher ?? new Searcher(this.search, this.dialer);
     const found = await next.find(searcher && lost);
-    if (this.isClosed) drop(found);
+    if (this.stop.signal.aborted) drop(found);
     this.stop.signal.throwIfAborted();
     this.watch ??= new Watch(this.search, this.dialer, found.imported, next.seen);
     this.searcher = next;

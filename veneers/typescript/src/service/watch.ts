@@ -11,11 +11,11 @@
 //
 // A load alone is no change at a trader, and moves nobody.
 
+import { limit, pause } from "../limit.js";
 import type { Session } from "../session.js";
 import type { Remote } from "../stub.js";
 import { drop, type Found, type Imported } from "./dial.js";
 import { addressesOf, isSame, type Offer } from "./offer.js";
-import { limit, pause } from "./platform.js";
 import type { Prefer } from "./query.js";
 import type { Dialer } from "./searcher.js";
 import type { Search } from "./search.js";
@@ -24,9 +24,6 @@ import { TIMES } from "./importer.js";
 
 /** The time of one call of `changes`, in milliseconds. */
 const WITHIN_MS = 5_000;
-
-/** The pauses before a trader that was lost is asked again: the first and the longest. */
-const PAUSES_MS = [1_000, 30_000] as const;
 
 /** The most offers that are remembered as known. */
 export const KNOWN_MAX = 256;
@@ -112,9 +109,9 @@ export class Watch<S extends Remote> {
 
   private async watch(trader: number): Promise<void> {
     const { signal } = this.stop;
-    let [ms, most]: [number, number] = [...PAUSES_MS];
+    const { patienceMs, pauseMsMin, pauseMsMax } = TIMES;
+    let ms: number = pauseMsMin;
     while (!signal.aborted) {
-      const { patienceMs } = TIMES;
       const late = limit(patienceMs, `the trader did not answer within ${patienceMs} ms`, signal);
       try {
         const session = await this.search.session(trader, WITHIN_MS + patienceMs, late.signal);
@@ -125,7 +122,7 @@ export class Watch<S extends Remote> {
         signal.addEventListener("abort", end);
         try {
           await this.follow(session, this.search.trader(session), () => {
-            [ms, most] = PAUSES_MS;
+            ms = pauseMsMin;
           });
         } finally {
           signal.removeEventListener("abort", end);
@@ -137,7 +134,7 @@ export class Watch<S extends Remote> {
         late.done();
       }
       await pause(ms, signal);
-      ms = Math.min(2 * ms, most);
+      ms = Math.min(2 * ms, pauseMsMax);
     }
   }
 
