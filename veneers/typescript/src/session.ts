@@ -37,7 +37,7 @@ export type Claimable = void | null | undefined | Stub | readonly Claimable[] | 
 
 /** How a transaction is run. */
 export interface TransactionOptions {
-  /** The greatest number of runs; by default as many as the server allows. */
+  /** The greatest number of runs, at most 65535; 0, the default, stands for as many as the server allows. */
   readonly tries?: number;
   /**
    * Has the server do the batch once, however often it is sent under this name. Stubs of its body that are
@@ -306,7 +306,7 @@ export class Session extends Core {
   /** Waits at the server until others change what the transaction has read: true; false after this time. */
   wait(milliseconds: number): Bool {
     const place = this.$place();
-    const ms = Math.min(Math.max(0, Math.ceil(milliseconds)), 0xffffffff);
+    const ms = Math.min(Math.max(0, Math.ceil(milliseconds) || 0), 0xffffffff);
     return this.$take(ends.wait(this.$r, this.$admit(), ms, place), Bool, place);
   }
 

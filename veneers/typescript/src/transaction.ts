@@ -17,19 +17,29 @@ export async function ship(
   place: unknown,
 ): Promise<unknown> {
   const r = session.$r;
+  const { tries = 0, batch = null } = options;
+  if (!Number.isInteger(tries) || tries < 0 || tries > 0xffff) {
+    throw new RangeError("a transaction is tried from 0 (as the server likes) to 65535 times");
+  }
+  if (
+    batch &&
+    (BigInt.asUintN(128, batch.client) !== batch.client || BigInt.asUintN(64, batch.number) !== batch.number)
+  ) {
+    throw new RangeError("a client has 128 bits, and the number of a batch 64");
+  }
   do await session.$synchronize("transaction");
   while (r.commands > 0 || r.underWay.length > 0);
   const done = new Done(session);
   done.$want = true;
   try {
-    transactions.beginTransaction(r, done, options.tries ?? 0, options.batch ?? null, place);
+    transactions.beginTransaction(r, done, tries, batch, place);
   } catch (error) {
     if (error instanceof Failure) return session.$reject(error);
     throw error;
   }
   const scope: Stub[] = [];
   // An answer that is sent again has no objects, so those that nobody wants must not be asked for.
-  if (options.batch) session.$scopes.push(scope);
+  if (batch) session.$scopes.push(scope);
   let result: unknown;
   try {
     result = body();

@@ -112,6 +112,24 @@ test("a time without end is long, and is let go", async () => {
   await rejects(scripted(INTERFACE, [], { timeout: 1 }), /has not answered within 1 ms/);
 });
 
+test("transactions and waits outside their bounds", async () => {
+  const s = await scripted(INTERFACE, [flushed([{ bool: false }])]);
+  const client = 1n << 127n;
+  const wrong: bf.TransactionOptions[] = [
+    ...[-1, 0.5, NaN, 65536].map((tries) => ({ tries })),
+    ...[-1n, 1n << 128n].map((client) => ({ batch: { client, number: 1n } })),
+    ...[-1n, 1n << 64n].map((number) => ({ batch: { client, number } })),
+  ];
+  for (const options of wrong)
+    await rejects(
+      s.transaction(() => undefined, options),
+      RangeError,
+    );
+  equal(s.counters.crossings, 0);
+  equal(await s.wait(NaN), false);
+  s[Symbol.dispose]();
+});
+
 test("nobody is there, and addresses that are none", async () => {
   await ends(connect("unix:///nowhere/at/all"), "connection");
   await ends(connect("tcp://127.0.0.1:1"), "connection");
