@@ -135,4 +135,13 @@ test("actors without stubs are sent to", async () => {
 test("a description that makes no sense", () => {
   throws(() => makeStubs(parseInterface('{"types": [], "routines": []}'), "", ""), SyntaxError);
   throws(() => parseInterface("[]"), SyntaxError);
+  // Types that share parts: their names would have 2^64 words.
+  const basic = ["null", "bool", "int", "real", "char", "string"].map((name) => ({ name, kind: name }));
+  const shared = Array.from({ length: 64 }, (_, at) => {
+    const type = basic.length + Math.min(at + 1, 63);
+    return { name: `struct[${at}]`, kind: "struct", fields: ["a", "b"].map((name) => ({ name, type })) };
+  });
+  const { names } = makeStubs({ types: [...basic, ...shared], routines: [] }, "", "");
+  const lengths = Object.keys(names).map((name) => name.length);
+  ok(lengths.length >= 64 && Math.max(...lengths) < 100_000, `${Math.max(...lengths)} characters`);
 });

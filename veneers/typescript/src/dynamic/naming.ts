@@ -13,6 +13,9 @@ const NO_NAMES = new Set(`${KEYWORDS} ${TAKEN}`.split(" "));
 /** The levels of types in each other that are spelled out. */
 export const NESTING_MAX = 64;
 
+/** The types that are spelled out in one name: those in each other may be many, as they share parts. */
+const PARTS_MAX = 1024;
+
 /** Returns a name that is not taken, and takes it: `_` stands behind one that was. */
 export function free(name: string, taken: Set<string>): string {
   while (taken.has(name)) name += "_";
@@ -41,14 +44,14 @@ export function upper(words: readonly string[]): string {
 }
 
 /** Spells a type in words: the program's own name for it, or `array of int` for `array[int]`. */
-export function spelled(of: InterfaceJson, number: number, depth = 0): string {
+export function spelled(of: InterfaceJson, number: number, depth = 0, left = { parts: PARTS_MAX }): string {
   const type = of.types[number];
   if (!type) return "unknown";
   if (type.names?.[0] !== undefined) return type.names[0];
   const family = type.name.split("[")[0] as string;
-  const part = (number: number): string => spelled(of, number, depth + 1);
+  const part = (number: number): string => spelled(of, number, depth + 1, left);
   const fields = type.fields ?? [];
-  if (depth >= NESTING_MAX) return family;
+  if (depth >= NESTING_MAX || left.parts-- <= 0) return family;
   if (type.element !== undefined) return `${family} of ${part(type.element)}`;
   const [key, value] = fields;
   if (type.kind === "map" && key && value) return `map of ${part(key.type)} to ${part(value.type)}`;
