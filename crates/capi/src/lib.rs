@@ -40,4 +40,6 @@ pub mod live;
 mod recorded;
 pub mod service;
 pub mod session;
+#[cfg(test)]
+mod testing;
 mod uses;

@@ -409,7 +409,7 @@ impl Session {
                 Ok(made) => self.recorder.new_result(*made, place),
                 Err(error) => self.recorder.new_failed(error.clone()),
             };
-            *result = self.stub(slot);
+            *result = self.stub_at(slot, place);
         }
     }
 
@@ -420,16 +420,24 @@ impl Session {
             Ok(made) => self.recorder.new_result(made, place),
             Err(error) => self.recorder.new_failed(error),
         };
-        self.stub(slot)
+        self.stub_at(slot, place)
     }
 
     /// Takes the one result of a call that nobody wants.
     pub(crate) fn no_result(&mut self, recorded: Recorded<Place>, place: Place) {
-        let slot = match recorded {
-            Ok(made) => self.recorder.new_result(made, place),
-            Err(error) => self.recorder.new_failed(error),
-        };
-        self.recorder.release(slot);
+        self.result(recorded, Place { dropped: true, ..place });
+    }
+
+    /// Gives the program a stub of a result, or drops the result.
+    #[inline(always)]
+    fn stub_at(&mut self, slot: Slot, place: Place) -> Ref {
+        match place.dropped {
+            false => self.stub(slot),
+            true => {
+                self.recorder.release(slot);
+                Ref::NONE
+            }
+        }
     }
 
     /// Gives the program a stub of a slot.
