@@ -107,8 +107,8 @@ impl Chars {
     }
 }
 
-/// A place in the source of the program, where a function is called. The file is a text that lives
-/// as long as the session: that of `__FILE__`.
+/// A place in the source of the program. The file is a text that lives as long as the session: that
+/// of `__FILE__`.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Place {
@@ -116,14 +116,11 @@ pub struct Place {
     pub file: Chars,
     /// The line, from 1.
     pub line: u32,
-    /// True if the results of a recorded call are dropped: it makes no stubs, and returns none. The
-    /// call is recorded as one whose stubs are released at once.
-    pub dropped: bool,
 }
 
 impl Place {
     /// No place.
-    pub(crate) const NONE: Place = Place { file: Chars::NONE, line: 0, dropped: false };
+    pub(crate) const NONE: Place = Place { file: Chars::NONE, line: 0 };
 }
 
 impl std::fmt::Display for Place {
@@ -263,12 +260,6 @@ pub struct Refs {
 }
 
 impl Refs {
-    /// Names room that lives as long as the function runs.
-    #[cfg(test)]
-    pub(crate) fn new(room: &mut [Ref]) -> Refs {
-        Refs { items: room.as_mut_ptr(), count: room.len() }
-    }
-
     /// Returns the room.
     #[inline(always)]
     pub(crate) fn get(&mut self) -> &mut [Ref] {

@@ -40,6 +40,4 @@ pub mod live;
 mod recorded;
 pub mod service;
 pub mod session;
-#[cfg(test)]
-mod testing;
 mod uses;

@@ -414,19 +414,38 @@ impl std::fmt::Debug for Service {
 mod tests {
     use std::time::Duration;
 
+    use bifrost_client::Wire;
+    use bifrost_recorder::{BuiltinNumbers, CellNumbers};
     use bifrost_transport::Stream;
-    use bifrost_wire::Value;
+    use bifrost_wire::{Value, builtin, encode, operator};
 
     use super::*;
     use crate::export::service::run;
-    use crate::testing::{STUBS, session};
+
+    static STUBS: Stubs = Stubs {
+        digest: [0; 32],
+        json: "{}",
+        basic: [(u32::MAX, CellNumbers::NONE); 6],
+        builtin: [BuiltinNumbers::NONE; builtin::COUNT],
+        operators: [u32::MAX; operator::COUNT],
+    };
+
+    const SECOND: Duration = Duration::from_secs(1);
 
     /// A service with a session that was opened, and the server's end of the connection. There are
     /// no traders.
     fn service(counted: bool) -> (Service, Stream) {
         let mut options = bifrost_client::Options::new(&STUBS);
         options.timeout = Duration::from_millis(50);
-        let (session, object, server) = session();
+        let (client, mut server) = Stream::pair().unwrap();
+        let mut welcome = Vec::new();
+        encode::welcome(&mut welcome, &STUBS.digest, &[], 1, "test");
+        server.write(&welcome, SECOND).unwrap();
+        let mut wire = Wire::new(Box::new(client), SECOND);
+        let mut recorder = wire.greet(options.greeting("")).unwrap();
+        let object = recorder.new_value(Value::Int(1));
+        let session = Session::of(Greeted { recorder, wire, object: None }, &STUBS, None).place();
+        let session = Ref::new(Some(session), 0, 0).session().unwrap();
         let service = Service {
             object: ObjectType { number: 0, name: "Test".into(), stubs: &STUBS },
             options,

@@ -409,7 +409,7 @@ impl Session {
                 Ok(made) => self.recorder.new_result(*made, place),
                 Err(error) => self.recorder.new_failed(error.clone()),
             };
-            *result = self.stub_at(slot, place);
+            *result = self.stub(slot);
         }
     }
 
@@ -420,24 +420,16 @@ impl Session {
             Ok(made) => self.recorder.new_result(made, place),
             Err(error) => self.recorder.new_failed(error),
         };
-        self.stub_at(slot, place)
+        self.stub(slot)
     }
 
     /// Takes the one result of a call that nobody wants.
     pub(crate) fn no_result(&mut self, recorded: Recorded<Place>, place: Place) {
-        self.result(recorded, Place { dropped: true, ..place });
-    }
-
-    /// Gives the program a stub of a result, or drops the result.
-    #[inline(always)]
-    fn stub_at(&mut self, slot: Slot, place: Place) -> Ref {
-        match place.dropped {
-            false => self.stub(slot),
-            true => {
-                self.recorder.release(slot);
-                Ref::NONE
-            }
-        }
+        let slot = match recorded {
+            Ok(made) => self.recorder.new_result(made, place),
+            Err(error) => self.recorder.new_failed(error),
+        };
+        self.recorder.release(slot);
     }
 
     /// Gives the program a stub of a slot.

@@ -53,7 +53,7 @@ static int64_t begin, end;
 static int64_t record(bf_session *s, Probe p, int64_t count) {
   int64_t sum = 0;
   for (int64_t n = 0; n < count; n++) {
-    bf_at_Probe_same_int(p, bf_i(n), BF_DROPPED);
+    bf_release(bf_ref_bf_int(Probe_same_int(p, bf_i(n))));
     sum += n;
   }
   end = now_ns();
@@ -128,7 +128,7 @@ int main(void) {
       for (; result < count; result++) {
         bf_nil nothing = bf_at_Probe_nothing(p, BF_HERE);
         ok(s, BF_CLAIM_NIL(nothing));
-        bf_release(nothing.ref);
+        bf_drop_(nothing);
       }
     } else if (strcmp(name, "pair") == 0) {
       for (int64_t n = 0; n < count; n++) result += claimed(s, Probe_same_int(p, bf_i(n)));

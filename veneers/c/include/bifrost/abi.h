@@ -506,8 +506,8 @@ typedef struct bf_values {
 typedef const char *bf_chars;
 
 /**
- * A place in the source of the program, where a function is called. The file is a text that lives
- * as long as the session: that of `__FILE__`.
+ * A place in the source of the program. The file is a text that lives as long as the session: that
+ * of `__FILE__`.
  */
 typedef struct bf_place {
   /**
@@ -518,11 +518,6 @@ typedef struct bf_place {
    * The line, from 1.
    */
   uint32_t line;
-  /**
-   * True if the results of a recorded call are dropped: it makes no stubs, and returns none. The
-   * call is recorded as one whose stubs are released at once.
-   */
-  bool dropped;
 } bf_place;
 
 /**

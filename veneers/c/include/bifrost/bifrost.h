@@ -33,16 +33,13 @@
 #define BIFROST_VERSION "0.1.0"
 
 /** Makes a place of the program. */
-static inline bf_place bf_place_(const char *file, int line, bool dropped) {
-  bf_place place = {file, (uint32_t)line, dropped};
+static inline bf_place bf_place_(const char *file, int line) {
+  bf_place place = {file, (uint32_t)line};
   return place;
 }
 
 /** The place where it stands. */
-#define BF_HERE bf_place_(__FILE__, __LINE__, false)
-
-/** The place of a call whose results are dropped: `bf_at_T_m(x, BF_DROPPED)` makes no stub. */
-#define BF_DROPPED bf_place_(__FILE__, __LINE__, true)
+#define BF_HERE bf_place_(__FILE__, __LINE__)
 
 static inline bf_values bf_values_(const bf_value *items, size_t count) {
   bf_values values = {items, count};
@@ -469,9 +466,8 @@ static inline bf_iterator bf_routine_iterator_(bf_session *session, const bf_int
 
 /* Cells: values that loops change. */
 
-/** The end of the macro of a call without results, which has no value. The function behind it, bf_at_x, gives a promise
- * at BF_HERE. */
-static inline void bf_drop_(bf_nil x) { (void)x; }
+/** Releases the promise of a call without results. The function behind its macro, bf_at_x, gives the promise. */
+static inline void bf_drop_(bf_nil x) { bf_release(x.ref); }
 
 /** Defines the cells of a type. Generated headers use it. */
 #define BF_CELL_FUNCTIONS_(T, C)                                                                                       \
@@ -488,8 +484,7 @@ static inline void bf_drop_(bf_nil x) { (void)x; }
   }                                                                                                                    \
   static inline C bf_at_##C##_new(bf_session *session, T value, bf_place place) {                                      \
     C cell = bf_at_##C##_empty(session, place);                                                                        \
-    place.dropped = true;                                                                                              \
-    bf_at_##C##_put(cell, value, place);                                                                               \
+    bf_release(bf_at_##C##_put(cell, value, place).ref);                                                               \
     return cell;                                                                                                       \
   }                                                                                                                    \
   static inline T bf_at_##C##_get(C cell, bf_place place) {                                                            \
@@ -513,31 +508,31 @@ BF_CELL_FUNCTIONS_(bf_bytes, bf_bytes_cell)
 #define BF_CELL_WITH(session, C, value) bf_at_##C##_new(session, value, BF_HERE)
 
 #define bf_nil_cell_new(session, value) bf_at_bf_nil_cell_new(session, value, BF_HERE)
-#define bf_nil_cell_put(cell, value) bf_drop_(bf_at_bf_nil_cell_put(cell, value, BF_DROPPED))
+#define bf_nil_cell_put(cell, value) bf_drop_(bf_at_bf_nil_cell_put(cell, value, BF_HERE))
 #define bf_nil_cell_get(cell) bf_at_bf_nil_cell_get(cell, BF_HERE)
 #define bf_nil_cell_full(cell) bf_at_bf_nil_cell_full(cell, BF_HERE)
 #define bf_bool_cell_new(session, value) bf_at_bf_bool_cell_new(session, value, BF_HERE)
-#define bf_bool_cell_put(cell, value) bf_drop_(bf_at_bf_bool_cell_put(cell, value, BF_DROPPED))
+#define bf_bool_cell_put(cell, value) bf_drop_(bf_at_bf_bool_cell_put(cell, value, BF_HERE))
 #define bf_bool_cell_get(cell) bf_at_bf_bool_cell_get(cell, BF_HERE)
 #define bf_bool_cell_full(cell) bf_at_bf_bool_cell_full(cell, BF_HERE)
 #define bf_int_cell_new(session, value) bf_at_bf_int_cell_new(session, value, BF_HERE)
-#define bf_int_cell_put(cell, value) bf_drop_(bf_at_bf_int_cell_put(cell, value, BF_DROPPED))
+#define bf_int_cell_put(cell, value) bf_drop_(bf_at_bf_int_cell_put(cell, value, BF_HERE))
 #define bf_int_cell_get(cell) bf_at_bf_int_cell_get(cell, BF_HERE)
 #define bf_int_cell_full(cell) bf_at_bf_int_cell_full(cell, BF_HERE)
 #define bf_real_cell_new(session, value) bf_at_bf_real_cell_new(session, value, BF_HERE)
-#define bf_real_cell_put(cell, value) bf_drop_(bf_at_bf_real_cell_put(cell, value, BF_DROPPED))
+#define bf_real_cell_put(cell, value) bf_drop_(bf_at_bf_real_cell_put(cell, value, BF_HERE))
 #define bf_real_cell_get(cell) bf_at_bf_real_cell_get(cell, BF_HERE)
 #define bf_real_cell_full(cell) bf_at_bf_real_cell_full(cell, BF_HERE)
 #define bf_char_cell_new(session, value) bf_at_bf_char_cell_new(session, value, BF_HERE)
-#define bf_char_cell_put(cell, value) bf_drop_(bf_at_bf_char_cell_put(cell, value, BF_DROPPED))
+#define bf_char_cell_put(cell, value) bf_drop_(bf_at_bf_char_cell_put(cell, value, BF_HERE))
 #define bf_char_cell_get(cell) bf_at_bf_char_cell_get(cell, BF_HERE)
 #define bf_char_cell_full(cell) bf_at_bf_char_cell_full(cell, BF_HERE)
 #define bf_str_cell_new(session, value) bf_at_bf_str_cell_new(session, value, BF_HERE)
-#define bf_str_cell_put(cell, value) bf_drop_(bf_at_bf_str_cell_put(cell, value, BF_DROPPED))
+#define bf_str_cell_put(cell, value) bf_drop_(bf_at_bf_str_cell_put(cell, value, BF_HERE))
 #define bf_str_cell_get(cell) bf_at_bf_str_cell_get(cell, BF_HERE)
 #define bf_str_cell_full(cell) bf_at_bf_str_cell_full(cell, BF_HERE)
 #define bf_bytes_cell_new(session, value) bf_at_bf_bytes_cell_new(session, value, BF_HERE)
-#define bf_bytes_cell_put(cell, value) bf_drop_(bf_at_bf_bytes_cell_put(cell, value, BF_DROPPED))
+#define bf_bytes_cell_put(cell, value) bf_drop_(bf_at_bf_bytes_cell_put(cell, value, BF_HERE))
 #define bf_bytes_cell_get(cell) bf_at_bf_bytes_cell_get(cell, BF_HERE)
 #define bf_bytes_cell_full(cell) bf_at_bf_bytes_cell_full(cell, BF_HERE)
 
@@ -591,9 +586,9 @@ static inline bf_str bf_at_bytes_to_string(bf_bytes on, bf_place place) {
 /** Theta: `lookup (name: string) returns (any) signals (not_found)` */
 #define bf_directory_lookup(on, name) bf_at_directory_lookup(on, name, BF_HERE)
 /** Theta: `insert (name: string, v: any)`; give the stub of an object: x.ref */
-#define bf_directory_insert(on, name, object) bf_drop_(bf_at_directory_insert(on, name, object, BF_DROPPED))
+#define bf_directory_insert(on, name, object) bf_drop_(bf_at_directory_insert(on, name, object, BF_HERE))
 /** Theta: `remove (name: string) signals (not_found)` */
-#define bf_directory_remove(on, name) bf_drop_(bf_at_directory_remove(on, name, BF_DROPPED))
+#define bf_directory_remove(on, name) bf_drop_(bf_at_directory_remove(on, name, BF_HERE))
 /** Theta: `names () yields (string)` */
 #define bf_directory_names(on) bf_at_directory_names(on, BF_HERE)
 /** Each name with the name of its object's type. Theta: `list () yields (string, string)` */

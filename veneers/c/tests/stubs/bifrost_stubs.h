@@ -821,7 +821,7 @@ static const bf_type bf_type_Item = {BF_FAMILY_PROGRAM, 9, {42, 490, 491, 492}, 
 BF_STUB_FUNCTIONS_(Item)
 BF_CELL_FUNCTIONS_(Item, Item_cell)
 #define Item_cell_new(session, value) bf_at_Item_cell_new(session, value, BF_HERE)
-#define Item_cell_put(cell, value) bf_drop_(bf_at_Item_cell_put(cell, value, BF_DROPPED))
+#define Item_cell_put(cell, value) bf_drop_(bf_at_Item_cell_put(cell, value, BF_HERE))
 #define Item_cell_get(cell) bf_at_Item_cell_get(cell, BF_HERE)
 #define Item_cell_full(cell) bf_at_Item_cell_full(cell, BF_HERE)
 #define Item_lookup(session, name) bf_of_Item(bf_lookup(session, &stubs_interface, name, &bf_type_Item, BF_HERE))
@@ -859,7 +859,7 @@ static const bf_type bf_type_Counter = {BF_FAMILY_PROGRAM, 10, {43, 494, 495, 49
 BF_STUB_FUNCTIONS_(Counter)
 BF_CELL_FUNCTIONS_(Counter, Counter_cell)
 #define Counter_cell_new(session, value) bf_at_Counter_cell_new(session, value, BF_HERE)
-#define Counter_cell_put(cell, value) bf_drop_(bf_at_Counter_cell_put(cell, value, BF_DROPPED))
+#define Counter_cell_put(cell, value) bf_drop_(bf_at_Counter_cell_put(cell, value, BF_HERE))
 #define Counter_cell_get(cell) bf_at_Counter_cell_get(cell, BF_HERE)
 #define Counter_cell_full(cell) bf_at_Counter_cell_full(cell, BF_HERE)
 #define Counter_lookup(session, name) \
@@ -898,7 +898,7 @@ static const bf_type bf_type_Tagged = {BF_FAMILY_PROGRAM, 11, {44, 498, 499, 500
 BF_STUB_FUNCTIONS_(Tagged)
 BF_CELL_FUNCTIONS_(Tagged, Tagged_cell)
 #define Tagged_cell_new(session, value) bf_at_Tagged_cell_new(session, value, BF_HERE)
-#define Tagged_cell_put(cell, value) bf_drop_(bf_at_Tagged_cell_put(cell, value, BF_DROPPED))
+#define Tagged_cell_put(cell, value) bf_drop_(bf_at_Tagged_cell_put(cell, value, BF_HERE))
 #define Tagged_cell_get(cell) bf_at_Tagged_cell_get(cell, BF_HERE)
 #define Tagged_cell_full(cell) bf_at_Tagged_cell_full(cell, BF_HERE)
 #define Tagged_lookup(session, name) bf_of_Tagged(bf_lookup(session, &stubs_interface, name, &bf_type_Tagged, BF_HERE))
@@ -938,7 +938,7 @@ static const bf_type bf_type_Values = {BF_FAMILY_PROGRAM, 12, {45, 502, 503, 504
 BF_STUB_FUNCTIONS_(Values)
 BF_CELL_FUNCTIONS_(Values, Values_cell)
 #define Values_cell_new(session, value) bf_at_Values_cell_new(session, value, BF_HERE)
-#define Values_cell_put(cell, value) bf_drop_(bf_at_Values_cell_put(cell, value, BF_DROPPED))
+#define Values_cell_put(cell, value) bf_drop_(bf_at_Values_cell_put(cell, value, BF_HERE))
 #define Values_cell_get(cell) bf_at_Values_cell_get(cell, BF_HERE)
 #define Values_cell_full(cell) bf_at_Values_cell_full(cell, BF_HERE)
 #define Values_lookup(session, name) bf_of_Values(bf_lookup(session, &stubs_interface, name, &bf_type_Values, BF_HERE))
@@ -976,7 +976,7 @@ static const bf_type bf_type_Probe = {BF_FAMILY_PROGRAM, 13, {46, 506, 507, 508}
 BF_STUB_FUNCTIONS_(Probe)
 BF_CELL_FUNCTIONS_(Probe, Probe_cell)
 #define Probe_cell_new(session, value) bf_at_Probe_cell_new(session, value, BF_HERE)
-#define Probe_cell_put(cell, value) bf_drop_(bf_at_Probe_cell_put(cell, value, BF_DROPPED))
+#define Probe_cell_put(cell, value) bf_drop_(bf_at_Probe_cell_put(cell, value, BF_HERE))
 #define Probe_cell_get(cell) bf_at_Probe_cell_get(cell, BF_HERE)
 #define Probe_cell_full(cell) bf_at_Probe_cell_full(cell, BF_HERE)
 #define Probe_lookup(session, name) bf_of_Probe(bf_lookup(session, &stubs_interface, name, &bf_type_Probe, BF_HERE))
@@ -1014,7 +1014,7 @@ static const bf_type bf_type_Point = {BF_FAMILY_PROGRAM, 14, {47, 510, 511, 512}
 BF_STUB_FUNCTIONS_(Point)
 BF_CELL_FUNCTIONS_(Point, Point_cell)
 #define Point_cell_new(session, value) bf_at_Point_cell_new(session, value, BF_HERE)
-#define Point_cell_put(cell, value) bf_drop_(bf_at_Point_cell_put(cell, value, BF_DROPPED))
+#define Point_cell_put(cell, value) bf_drop_(bf_at_Point_cell_put(cell, value, BF_HERE))
 #define Point_cell_get(cell) bf_at_Point_cell_get(cell, BF_HERE)
 #define Point_cell_full(cell) bf_at_Point_cell_full(cell, BF_HERE)
 #define Point_lookup(session, name) bf_of_Point(bf_lookup(session, &stubs_interface, name, &bf_type_Point, BF_HERE))
@@ -1063,7 +1063,7 @@ BF_CELL_FUNCTIONS_(StructOfNameStringAndAtPointRef, StructOfNameStringAndAtPoint
 #define StructOfNameStringAndAtPointRef_cell_new(session, value) \
   bf_at_StructOfNameStringAndAtPointRef_cell_new(session, value, BF_HERE)
 #define StructOfNameStringAndAtPointRef_cell_put(cell, value) \
-  bf_drop_(bf_at_StructOfNameStringAndAtPointRef_cell_put(cell, value, BF_DROPPED))
+  bf_drop_(bf_at_StructOfNameStringAndAtPointRef_cell_put(cell, value, BF_HERE))
 #define StructOfNameStringAndAtPointRef_cell_get(cell) bf_at_StructOfNameStringAndAtPointRef_cell_get(cell, BF_HERE)
 #define StructOfNameStringAndAtPointRef_cell_full(cell) bf_at_StructOfNameStringAndAtPointRef_cell_full(cell, BF_HERE)
 #define StructOfNameStringAndAtPointRef_lookup(session, name) \
@@ -1106,7 +1106,7 @@ static inline AnswerRef bf_items_AnswerRef_(const bf_value *items, size_t count)
 }
 BF_CELL_FUNCTIONS_(AnswerRef, AnswerRef_cell)
 #define AnswerRef_cell_new(session, value) bf_at_AnswerRef_cell_new(session, value, BF_HERE)
-#define AnswerRef_cell_put(cell, value) bf_drop_(bf_at_AnswerRef_cell_put(cell, value, BF_DROPPED))
+#define AnswerRef_cell_put(cell, value) bf_drop_(bf_at_AnswerRef_cell_put(cell, value, BF_HERE))
 #define AnswerRef_cell_get(cell) bf_at_AnswerRef_cell_get(cell, BF_HERE)
 #define AnswerRef_cell_full(cell) bf_at_AnswerRef_cell_full(cell, BF_HERE)
 #define AnswerRef_lookup(session, name) \
@@ -1147,7 +1147,7 @@ static inline MaybeOfPoint bf_items_MaybeOfPoint_(const bf_value *items, size_t 
 }
 BF_CELL_FUNCTIONS_(MaybeOfPoint, MaybeOfPoint_cell)
 #define MaybeOfPoint_cell_new(session, value) bf_at_MaybeOfPoint_cell_new(session, value, BF_HERE)
-#define MaybeOfPoint_cell_put(cell, value) bf_drop_(bf_at_MaybeOfPoint_cell_put(cell, value, BF_DROPPED))
+#define MaybeOfPoint_cell_put(cell, value) bf_drop_(bf_at_MaybeOfPoint_cell_put(cell, value, BF_HERE))
 #define MaybeOfPoint_cell_get(cell) bf_at_MaybeOfPoint_cell_get(cell, BF_HERE)
 #define MaybeOfPoint_cell_full(cell) bf_at_MaybeOfPoint_cell_full(cell, BF_HERE)
 #define MaybeOfPoint_lookup(session, name) \
@@ -1188,7 +1188,7 @@ static inline Numbers bf_items_Numbers_(const bf_value *items, size_t count) {
 }
 BF_CELL_FUNCTIONS_(Numbers, Numbers_cell)
 #define Numbers_cell_new(session, value) bf_at_Numbers_cell_new(session, value, BF_HERE)
-#define Numbers_cell_put(cell, value) bf_drop_(bf_at_Numbers_cell_put(cell, value, BF_DROPPED))
+#define Numbers_cell_put(cell, value) bf_drop_(bf_at_Numbers_cell_put(cell, value, BF_HERE))
 #define Numbers_cell_get(cell) bf_at_Numbers_cell_get(cell, BF_HERE)
 #define Numbers_cell_full(cell) bf_at_Numbers_cell_full(cell, BF_HERE)
 #define Numbers_lookup(session, name) \
@@ -1212,7 +1212,7 @@ static const bf_type bf_type_ArrayOfInt = {BF_FAMILY_PROGRAM, 19, {52, 545, 546,
 BF_STUB_FUNCTIONS_(ArrayOfInt)
 BF_CELL_FUNCTIONS_(ArrayOfInt, ArrayOfInt_cell)
 #define ArrayOfInt_cell_new(session, value) bf_at_ArrayOfInt_cell_new(session, value, BF_HERE)
-#define ArrayOfInt_cell_put(cell, value) bf_drop_(bf_at_ArrayOfInt_cell_put(cell, value, BF_DROPPED))
+#define ArrayOfInt_cell_put(cell, value) bf_drop_(bf_at_ArrayOfInt_cell_put(cell, value, BF_HERE))
 #define ArrayOfInt_cell_get(cell) bf_at_ArrayOfInt_cell_get(cell, BF_HERE)
 #define ArrayOfInt_cell_full(cell) bf_at_ArrayOfInt_cell_full(cell, BF_HERE)
 #define ArrayOfInt_lookup(session, name) \
@@ -1259,7 +1259,7 @@ static inline SequenceOfNumbers bf_items_SequenceOfNumbers_(const bf_value *item
 }
 BF_CELL_FUNCTIONS_(SequenceOfNumbers, SequenceOfNumbers_cell)
 #define SequenceOfNumbers_cell_new(session, value) bf_at_SequenceOfNumbers_cell_new(session, value, BF_HERE)
-#define SequenceOfNumbers_cell_put(cell, value) bf_drop_(bf_at_SequenceOfNumbers_cell_put(cell, value, BF_DROPPED))
+#define SequenceOfNumbers_cell_put(cell, value) bf_drop_(bf_at_SequenceOfNumbers_cell_put(cell, value, BF_HERE))
 #define SequenceOfNumbers_cell_get(cell) bf_at_SequenceOfNumbers_cell_get(cell, BF_HERE)
 #define SequenceOfNumbers_cell_full(cell) bf_at_SequenceOfNumbers_cell_full(cell, BF_HERE)
 #define SequenceOfNumbers_lookup(session, name) \
@@ -1283,7 +1283,7 @@ static const bf_type bf_type_ArrayOfNumbers = {BF_FAMILY_PROGRAM, 21, {54, 559, 
 BF_STUB_FUNCTIONS_(ArrayOfNumbers)
 BF_CELL_FUNCTIONS_(ArrayOfNumbers, ArrayOfNumbers_cell)
 #define ArrayOfNumbers_cell_new(session, value) bf_at_ArrayOfNumbers_cell_new(session, value, BF_HERE)
-#define ArrayOfNumbers_cell_put(cell, value) bf_drop_(bf_at_ArrayOfNumbers_cell_put(cell, value, BF_DROPPED))
+#define ArrayOfNumbers_cell_put(cell, value) bf_drop_(bf_at_ArrayOfNumbers_cell_put(cell, value, BF_HERE))
 #define ArrayOfNumbers_cell_get(cell) bf_at_ArrayOfNumbers_cell_get(cell, BF_HERE)
 #define ArrayOfNumbers_cell_full(cell) bf_at_ArrayOfNumbers_cell_full(cell, BF_HERE)
 #define ArrayOfNumbers_lookup(session, name) \
@@ -1324,7 +1324,7 @@ static inline SpotRef bf_items_SpotRef_(const bf_value *items, size_t count) {
 }
 BF_CELL_FUNCTIONS_(SpotRef, SpotRef_cell)
 #define SpotRef_cell_new(session, value) bf_at_SpotRef_cell_new(session, value, BF_HERE)
-#define SpotRef_cell_put(cell, value) bf_drop_(bf_at_SpotRef_cell_put(cell, value, BF_DROPPED))
+#define SpotRef_cell_put(cell, value) bf_drop_(bf_at_SpotRef_cell_put(cell, value, BF_HERE))
 #define SpotRef_cell_get(cell) bf_at_SpotRef_cell_get(cell, BF_HERE)
 #define SpotRef_cell_full(cell) bf_at_SpotRef_cell_full(cell, BF_HERE)
 #define SpotRef_lookup(session, name) \
@@ -1365,7 +1365,7 @@ static inline LineRef bf_items_LineRef_(const bf_value *items, size_t count) {
 }
 BF_CELL_FUNCTIONS_(LineRef, LineRef_cell)
 #define LineRef_cell_new(session, value) bf_at_LineRef_cell_new(session, value, BF_HERE)
-#define LineRef_cell_put(cell, value) bf_drop_(bf_at_LineRef_cell_put(cell, value, BF_DROPPED))
+#define LineRef_cell_put(cell, value) bf_drop_(bf_at_LineRef_cell_put(cell, value, BF_HERE))
 #define LineRef_cell_get(cell) bf_at_LineRef_cell_get(cell, BF_HERE)
 #define LineRef_cell_full(cell) bf_at_LineRef_cell_full(cell, BF_HERE)
 #define LineRef_lookup(session, name) \
@@ -1406,7 +1406,7 @@ static inline ShapeRef bf_items_ShapeRef_(const bf_value *items, size_t count) {
 }
 BF_CELL_FUNCTIONS_(ShapeRef, ShapeRef_cell)
 #define ShapeRef_cell_new(session, value) bf_at_ShapeRef_cell_new(session, value, BF_HERE)
-#define ShapeRef_cell_put(cell, value) bf_drop_(bf_at_ShapeRef_cell_put(cell, value, BF_DROPPED))
+#define ShapeRef_cell_put(cell, value) bf_drop_(bf_at_ShapeRef_cell_put(cell, value, BF_HERE))
 #define ShapeRef_cell_get(cell) bf_at_ShapeRef_cell_get(cell, BF_HERE)
 #define ShapeRef_cell_full(cell) bf_at_ShapeRef_cell_full(cell, BF_HERE)
 #define ShapeRef_lookup(session, name) \
@@ -1447,7 +1447,7 @@ static inline MaybeOfString bf_items_MaybeOfString_(const bf_value *items, size_
 }
 BF_CELL_FUNCTIONS_(MaybeOfString, MaybeOfString_cell)
 #define MaybeOfString_cell_new(session, value) bf_at_MaybeOfString_cell_new(session, value, BF_HERE)
-#define MaybeOfString_cell_put(cell, value) bf_drop_(bf_at_MaybeOfString_cell_put(cell, value, BF_DROPPED))
+#define MaybeOfString_cell_put(cell, value) bf_drop_(bf_at_MaybeOfString_cell_put(cell, value, BF_HERE))
 #define MaybeOfString_cell_get(cell) bf_at_MaybeOfString_cell_get(cell, BF_HERE)
 #define MaybeOfString_cell_full(cell) bf_at_MaybeOfString_cell_full(cell, BF_HERE)
 #define MaybeOfString_lookup(session, name) \
@@ -1488,7 +1488,7 @@ static inline SequenceOfItem bf_items_SequenceOfItem_(const bf_value *items, siz
 }
 BF_CELL_FUNCTIONS_(SequenceOfItem, SequenceOfItem_cell)
 #define SequenceOfItem_cell_new(session, value) bf_at_SequenceOfItem_cell_new(session, value, BF_HERE)
-#define SequenceOfItem_cell_put(cell, value) bf_drop_(bf_at_SequenceOfItem_cell_put(cell, value, BF_DROPPED))
+#define SequenceOfItem_cell_put(cell, value) bf_drop_(bf_at_SequenceOfItem_cell_put(cell, value, BF_HERE))
 #define SequenceOfItem_cell_get(cell) bf_at_SequenceOfItem_cell_get(cell, BF_HERE)
 #define SequenceOfItem_cell_full(cell) bf_at_SequenceOfItem_cell_full(cell, BF_HERE)
 #define SequenceOfItem_lookup(session, name) \
@@ -1512,7 +1512,7 @@ static const bf_type bf_type_ArrayOfItem = {BF_FAMILY_PROGRAM, 27, {60, 598, 599
 BF_STUB_FUNCTIONS_(ArrayOfItem)
 BF_CELL_FUNCTIONS_(ArrayOfItem, ArrayOfItem_cell)
 #define ArrayOfItem_cell_new(session, value) bf_at_ArrayOfItem_cell_new(session, value, BF_HERE)
-#define ArrayOfItem_cell_put(cell, value) bf_drop_(bf_at_ArrayOfItem_cell_put(cell, value, BF_DROPPED))
+#define ArrayOfItem_cell_put(cell, value) bf_drop_(bf_at_ArrayOfItem_cell_put(cell, value, BF_HERE))
 #define ArrayOfItem_cell_get(cell) bf_at_ArrayOfItem_cell_get(cell, BF_HERE)
 #define ArrayOfItem_cell_full(cell) bf_at_ArrayOfItem_cell_full(cell, BF_HERE)
 #define ArrayOfItem_lookup(session, name) \
@@ -1553,7 +1553,7 @@ static inline FamilyRef bf_items_FamilyRef_(const bf_value *items, size_t count)
 }
 BF_CELL_FUNCTIONS_(FamilyRef, FamilyRef_cell)
 #define FamilyRef_cell_new(session, value) bf_at_FamilyRef_cell_new(session, value, BF_HERE)
-#define FamilyRef_cell_put(cell, value) bf_drop_(bf_at_FamilyRef_cell_put(cell, value, BF_DROPPED))
+#define FamilyRef_cell_put(cell, value) bf_drop_(bf_at_FamilyRef_cell_put(cell, value, BF_HERE))
 #define FamilyRef_cell_get(cell) bf_at_FamilyRef_cell_get(cell, BF_HERE)
 #define FamilyRef_cell_full(cell) bf_at_FamilyRef_cell_full(cell, BF_HERE)
 #define FamilyRef_lookup(session, name) \
@@ -1583,7 +1583,7 @@ static const bf_type bf_type_MapOfStringToSpot = {
 BF_STUB_FUNCTIONS_(MapOfStringToSpot)
 BF_CELL_FUNCTIONS_(MapOfStringToSpot, MapOfStringToSpot_cell)
 #define MapOfStringToSpot_cell_new(session, value) bf_at_MapOfStringToSpot_cell_new(session, value, BF_HERE)
-#define MapOfStringToSpot_cell_put(cell, value) bf_drop_(bf_at_MapOfStringToSpot_cell_put(cell, value, BF_DROPPED))
+#define MapOfStringToSpot_cell_put(cell, value) bf_drop_(bf_at_MapOfStringToSpot_cell_put(cell, value, BF_HERE))
 #define MapOfStringToSpot_cell_get(cell) bf_at_MapOfStringToSpot_cell_get(cell, BF_HERE)
 #define MapOfStringToSpot_cell_full(cell) bf_at_MapOfStringToSpot_cell_full(cell, BF_HERE)
 #define MapOfStringToSpot_lookup(session, name) \
@@ -1607,7 +1607,7 @@ static const bf_type bf_type_ListOfChar = {BF_FAMILY_PROGRAM, 30, {63, 613, 614,
 BF_STUB_FUNCTIONS_(ListOfChar)
 BF_CELL_FUNCTIONS_(ListOfChar, ListOfChar_cell)
 #define ListOfChar_cell_new(session, value) bf_at_ListOfChar_cell_new(session, value, BF_HERE)
-#define ListOfChar_cell_put(cell, value) bf_drop_(bf_at_ListOfChar_cell_put(cell, value, BF_DROPPED))
+#define ListOfChar_cell_put(cell, value) bf_drop_(bf_at_ListOfChar_cell_put(cell, value, BF_HERE))
 #define ListOfChar_cell_get(cell) bf_at_ListOfChar_cell_get(cell, BF_HERE)
 #define ListOfChar_cell_full(cell) bf_at_ListOfChar_cell_full(cell, BF_HERE)
 #define ListOfChar_lookup(session, name) \
@@ -1648,7 +1648,7 @@ static inline SequenceOfChar bf_items_SequenceOfChar_(const bf_value *items, siz
 }
 BF_CELL_FUNCTIONS_(SequenceOfChar, SequenceOfChar_cell)
 #define SequenceOfChar_cell_new(session, value) bf_at_SequenceOfChar_cell_new(session, value, BF_HERE)
-#define SequenceOfChar_cell_put(cell, value) bf_drop_(bf_at_SequenceOfChar_cell_put(cell, value, BF_DROPPED))
+#define SequenceOfChar_cell_put(cell, value) bf_drop_(bf_at_SequenceOfChar_cell_put(cell, value, BF_HERE))
 #define SequenceOfChar_cell_get(cell) bf_at_SequenceOfChar_cell_get(cell, BF_HERE)
 #define SequenceOfChar_cell_full(cell) bf_at_SequenceOfChar_cell_full(cell, BF_HERE)
 #define SequenceOfChar_lookup(session, name) \
@@ -1672,7 +1672,7 @@ static const bf_type bf_type_ArrayOfChar = {BF_FAMILY_PROGRAM, 32, {65, 627, 628
 BF_STUB_FUNCTIONS_(ArrayOfChar)
 BF_CELL_FUNCTIONS_(ArrayOfChar, ArrayOfChar_cell)
 #define ArrayOfChar_cell_new(session, value) bf_at_ArrayOfChar_cell_new(session, value, BF_HERE)
-#define ArrayOfChar_cell_put(cell, value) bf_drop_(bf_at_ArrayOfChar_cell_put(cell, value, BF_DROPPED))
+#define ArrayOfChar_cell_put(cell, value) bf_drop_(bf_at_ArrayOfChar_cell_put(cell, value, BF_HERE))
 #define ArrayOfChar_cell_get(cell) bf_at_ArrayOfChar_cell_get(cell, BF_HERE)
 #define ArrayOfChar_cell_full(cell) bf_at_ArrayOfChar_cell_full(cell, BF_HERE)
 #define ArrayOfChar_lookup(session, name) \
@@ -1778,7 +1778,7 @@ static inline bf_str bf_at_Item_name(Item on, bf_place place) {
 /**
  * Theta: `rename (name: string)`
  */
-#define Item_rename(on, name) bf_drop_(bf_at_Item_rename(on, name, BF_DROPPED))
+#define Item_rename(on, name) bf_drop_(bf_at_Item_rename(on, name, BF_HERE))
 static inline bf_nil bf_at_Item_rename(Item on, bf_str name, bf_place place) {
   bf_value arguments[] = {bf_arg_bf_str(name)};
   return bf_of_bf_nil(bf_call(bf_ref_Item(on), 132, bf_values_(arguments, 1), place));
@@ -1814,7 +1814,7 @@ static inline bf_str bf_at_Counter_name(Counter on, bf_place place) {
 /**
  * Theta: `rename (name: string)`
  */
-#define Counter_rename(on, name) bf_drop_(bf_at_Counter_rename(on, name, BF_DROPPED))
+#define Counter_rename(on, name) bf_drop_(bf_at_Counter_rename(on, name, BF_HERE))
 static inline bf_nil bf_at_Counter_rename(Counter on, bf_str name, bf_place place) {
   bf_value arguments[] = {bf_arg_bf_str(name)};
   return bf_of_bf_nil(bf_call(bf_ref_Counter(on), 136, bf_values_(arguments, 1), place));
@@ -2026,7 +2026,7 @@ static inline ListOfChar bf_at_Values_list(Values on, bf_place place) {
  *
  * Theta: `reject (item: Item, n: int) signals (rejected (Item, int, struct[x: int, y: int]), nothing)`
  */
-#define Values_reject(on, item, n) bf_drop_(bf_at_Values_reject(on, item, n, BF_DROPPED))
+#define Values_reject(on, item, n) bf_drop_(bf_at_Values_reject(on, item, n, BF_HERE))
 static inline bf_nil bf_at_Values_reject(Values on, Item item, bf_int n, bf_place place) {
   bf_value arguments[] = {bf_arg_Item(item), bf_arg_bf_int(n)};
   return bf_of_bf_nil(bf_call(bf_ref_Values(on), 159, bf_values_(arguments, 2), place));
@@ -2098,7 +2098,7 @@ static inline bf_nil bf_at_Probe_same_null(Probe on, bf_nil x, bf_place place) {
 /**
  * Theta: `nothing ()`
  */
-#define Probe_nothing(on) bf_drop_(bf_at_Probe_nothing(on, BF_DROPPED))
+#define Probe_nothing(on) bf_drop_(bf_at_Probe_nothing(on, BF_HERE))
 static inline bf_nil bf_at_Probe_nothing(Probe on, bf_place place) {
   return bf_of_bf_nil(bf_call(bf_ref_Probe(on), 167, bf_no_values_(), place));
 }
@@ -2199,7 +2199,7 @@ static inline Item bf_at_Probe_item(Probe on, bf_str name, bf_place place) {
 /**
  * Theta: `add_item (item: Item)`
  */
-#define Probe_add_item(on, item) bf_drop_(bf_at_Probe_add_item(on, item, BF_DROPPED))
+#define Probe_add_item(on, item) bf_drop_(bf_at_Probe_add_item(on, item, BF_HERE))
 static inline bf_nil bf_at_Probe_add_item(Probe on, Item item, bf_place place) {
   bf_value arguments[] = {bf_arg_Item(item)};
   return bf_of_bf_nil(bf_call(bf_ref_Probe(on), 175, bf_values_(arguments, 1), place));
@@ -2293,7 +2293,7 @@ static inline bf_int bf_at_Probe_depth(Probe on, bf_int n, bf_place place) {
  *
  * Theta: `endless ()`
  */
-#define Probe_endless(on) bf_drop_(bf_at_Probe_endless(on, BF_DROPPED))
+#define Probe_endless(on) bf_drop_(bf_at_Probe_endless(on, BF_HERE))
 static inline bf_nil bf_at_Probe_endless(Probe on, bf_place place) {
   return bf_of_bf_nil(bf_call(bf_ref_Probe(on), 184, bf_no_values_(), place));
 }
@@ -2320,7 +2320,7 @@ static inline bf_int bf_at_Point_y(Point on, bf_place place) {
 /**
  * Theta: `set_x (v: int)`
  */
-#define Point_set_x(on, v) bf_drop_(bf_at_Point_set_x(on, v, BF_DROPPED))
+#define Point_set_x(on, v) bf_drop_(bf_at_Point_set_x(on, v, BF_HERE))
 static inline bf_nil bf_at_Point_set_x(Point on, bf_int v, bf_place place) {
   bf_value arguments[] = {bf_arg_bf_int(v)};
   return bf_of_bf_nil(bf_call(bf_ref_Point(on), 187, bf_values_(arguments, 1), place));
@@ -2329,7 +2329,7 @@ static inline bf_nil bf_at_Point_set_x(Point on, bf_int v, bf_place place) {
 /**
  * Theta: `set_y (v: int)`
  */
-#define Point_set_y(on, v) bf_drop_(bf_at_Point_set_y(on, v, BF_DROPPED))
+#define Point_set_y(on, v) bf_drop_(bf_at_Point_set_y(on, v, BF_HERE))
 static inline bf_nil bf_at_Point_set_y(Point on, bf_int v, bf_place place) {
   bf_value arguments[] = {bf_arg_bf_int(v)};
   return bf_of_bf_nil(bf_call(bf_ref_Point(on), 188, bf_values_(arguments, 1), place));
@@ -2827,7 +2827,7 @@ static inline bf_int bf_at_ArrayOfInt_high(ArrayOfInt on, bf_place place) {
 /**
  * Theta: `clear ()`
  */
-#define ArrayOfInt_clear(on) bf_drop_(bf_at_ArrayOfInt_clear(on, BF_DROPPED))
+#define ArrayOfInt_clear(on) bf_drop_(bf_at_ArrayOfInt_clear(on, BF_HERE))
 static inline bf_nil bf_at_ArrayOfInt_clear(ArrayOfInt on, bf_place place) {
   return bf_of_bf_nil(bf_call(bf_ref_ArrayOfInt(on), 241, bf_no_values_(), place));
 }
@@ -2844,7 +2844,7 @@ static inline bf_int bf_at_ArrayOfInt_fetch(ArrayOfInt on, bf_int i, bf_place pl
 /**
  * Theta: `store (i: int, v: int) signals (bounds)`
  */
-#define ArrayOfInt_store(on, i, v) bf_drop_(bf_at_ArrayOfInt_store(on, i, v, BF_DROPPED))
+#define ArrayOfInt_store(on, i, v) bf_drop_(bf_at_ArrayOfInt_store(on, i, v, BF_HERE))
 static inline bf_nil bf_at_ArrayOfInt_store(ArrayOfInt on, bf_int i, bf_int v, bf_place place) {
   bf_value arguments[] = {bf_arg_bf_int(i), bf_arg_bf_int(v)};
   return bf_of_bf_nil(bf_call(bf_ref_ArrayOfInt(on), 243, bf_values_(arguments, 2), place));
@@ -2869,7 +2869,7 @@ static inline bf_int bf_at_ArrayOfInt_top(ArrayOfInt on, bf_place place) {
 /**
  * Theta: `append (v: int)`
  */
-#define ArrayOfInt_append(on, v) bf_drop_(bf_at_ArrayOfInt_append(on, v, BF_DROPPED))
+#define ArrayOfInt_append(on, v) bf_drop_(bf_at_ArrayOfInt_append(on, v, BF_HERE))
 static inline bf_nil bf_at_ArrayOfInt_append(ArrayOfInt on, bf_int v, bf_place place) {
   bf_value arguments[] = {bf_arg_bf_int(v)};
   return bf_of_bf_nil(bf_call(bf_ref_ArrayOfInt(on), 246, bf_values_(arguments, 1), place));
@@ -2878,7 +2878,7 @@ static inline bf_nil bf_at_ArrayOfInt_append(ArrayOfInt on, bf_int v, bf_place p
 /**
  * Theta: `append_low (v: int)`
  */
-#define ArrayOfInt_append_low(on, v) bf_drop_(bf_at_ArrayOfInt_append_low(on, v, BF_DROPPED))
+#define ArrayOfInt_append_low(on, v) bf_drop_(bf_at_ArrayOfInt_append_low(on, v, BF_HERE))
 static inline bf_nil bf_at_ArrayOfInt_append_low(ArrayOfInt on, bf_int v, bf_place place) {
   bf_value arguments[] = {bf_arg_bf_int(v)};
   return bf_of_bf_nil(bf_call(bf_ref_ArrayOfInt(on), 247, bf_values_(arguments, 1), place));
@@ -2931,7 +2931,7 @@ static inline Numbers bf_at_ArrayOfInt_to_sequence(ArrayOfInt on, bf_place place
 /**
  * Theta: `sort ()`
  */
-#define ArrayOfInt_sort(on) bf_drop_(bf_at_ArrayOfInt_sort(on, BF_DROPPED))
+#define ArrayOfInt_sort(on) bf_drop_(bf_at_ArrayOfInt_sort(on, BF_HERE))
 static inline bf_nil bf_at_ArrayOfInt_sort(ArrayOfInt on, bf_place place) {
   return bf_of_bf_nil(bf_call(bf_ref_ArrayOfInt(on), 253, bf_no_values_(), place));
 }
@@ -3165,7 +3165,7 @@ static inline bf_int bf_at_ArrayOfNumbers_high(ArrayOfNumbers on, bf_place place
 /**
  * Theta: `clear ()`
  */
-#define ArrayOfNumbers_clear(on) bf_drop_(bf_at_ArrayOfNumbers_clear(on, BF_DROPPED))
+#define ArrayOfNumbers_clear(on) bf_drop_(bf_at_ArrayOfNumbers_clear(on, BF_HERE))
 static inline bf_nil bf_at_ArrayOfNumbers_clear(ArrayOfNumbers on, bf_place place) {
   return bf_of_bf_nil(bf_call(bf_ref_ArrayOfNumbers(on), 279, bf_no_values_(), place));
 }
@@ -3182,7 +3182,7 @@ static inline Numbers bf_at_ArrayOfNumbers_fetch(ArrayOfNumbers on, bf_int i, bf
 /**
  * Theta: `store (i: int, v: sequence[int]) signals (bounds)`
  */
-#define ArrayOfNumbers_store(on, i, v) bf_drop_(bf_at_ArrayOfNumbers_store(on, i, v, BF_DROPPED))
+#define ArrayOfNumbers_store(on, i, v) bf_drop_(bf_at_ArrayOfNumbers_store(on, i, v, BF_HERE))
 static inline bf_nil bf_at_ArrayOfNumbers_store(ArrayOfNumbers on, bf_int i, Numbers v, bf_place place) {
   bf_value arguments[] = {bf_arg_bf_int(i), bf_arg_Numbers(v)};
   return bf_of_bf_nil(bf_call(bf_ref_ArrayOfNumbers(on), 281, bf_values_(arguments, 2), place));
@@ -3207,7 +3207,7 @@ static inline Numbers bf_at_ArrayOfNumbers_top(ArrayOfNumbers on, bf_place place
 /**
  * Theta: `append (v: sequence[int])`
  */
-#define ArrayOfNumbers_append(on, v) bf_drop_(bf_at_ArrayOfNumbers_append(on, v, BF_DROPPED))
+#define ArrayOfNumbers_append(on, v) bf_drop_(bf_at_ArrayOfNumbers_append(on, v, BF_HERE))
 static inline bf_nil bf_at_ArrayOfNumbers_append(ArrayOfNumbers on, Numbers v, bf_place place) {
   bf_value arguments[] = {bf_arg_Numbers(v)};
   return bf_of_bf_nil(bf_call(bf_ref_ArrayOfNumbers(on), 284, bf_values_(arguments, 1), place));
@@ -3216,7 +3216,7 @@ static inline bf_nil bf_at_ArrayOfNumbers_append(ArrayOfNumbers on, Numbers v, b
 /**
  * Theta: `append_low (v: sequence[int])`
  */
-#define ArrayOfNumbers_append_low(on, v) bf_drop_(bf_at_ArrayOfNumbers_append_low(on, v, BF_DROPPED))
+#define ArrayOfNumbers_append_low(on, v) bf_drop_(bf_at_ArrayOfNumbers_append_low(on, v, BF_HERE))
 static inline bf_nil bf_at_ArrayOfNumbers_append_low(ArrayOfNumbers on, Numbers v, bf_place place) {
   bf_value arguments[] = {bf_arg_Numbers(v)};
   return bf_of_bf_nil(bf_call(bf_ref_ArrayOfNumbers(on), 285, bf_values_(arguments, 1), place));
@@ -3811,7 +3811,7 @@ static inline bf_int bf_at_ArrayOfItem_high(ArrayOfItem on, bf_place place) {
 /**
  * Theta: `clear ()`
  */
-#define ArrayOfItem_clear(on) bf_drop_(bf_at_ArrayOfItem_clear(on, BF_DROPPED))
+#define ArrayOfItem_clear(on) bf_drop_(bf_at_ArrayOfItem_clear(on, BF_HERE))
 static inline bf_nil bf_at_ArrayOfItem_clear(ArrayOfItem on, bf_place place) {
   return bf_of_bf_nil(bf_call(bf_ref_ArrayOfItem(on), 351, bf_no_values_(), place));
 }
@@ -3828,7 +3828,7 @@ static inline Item bf_at_ArrayOfItem_fetch(ArrayOfItem on, bf_int i, bf_place pl
 /**
  * Theta: `store (i: int, v: Item) signals (bounds)`
  */
-#define ArrayOfItem_store(on, i, v) bf_drop_(bf_at_ArrayOfItem_store(on, i, v, BF_DROPPED))
+#define ArrayOfItem_store(on, i, v) bf_drop_(bf_at_ArrayOfItem_store(on, i, v, BF_HERE))
 static inline bf_nil bf_at_ArrayOfItem_store(ArrayOfItem on, bf_int i, Item v, bf_place place) {
   bf_value arguments[] = {bf_arg_bf_int(i), bf_arg_Item(v)};
   return bf_of_bf_nil(bf_call(bf_ref_ArrayOfItem(on), 353, bf_values_(arguments, 2), place));
@@ -3853,7 +3853,7 @@ static inline Item bf_at_ArrayOfItem_top(ArrayOfItem on, bf_place place) {
 /**
  * Theta: `append (v: Item)`
  */
-#define ArrayOfItem_append(on, v) bf_drop_(bf_at_ArrayOfItem_append(on, v, BF_DROPPED))
+#define ArrayOfItem_append(on, v) bf_drop_(bf_at_ArrayOfItem_append(on, v, BF_HERE))
 static inline bf_nil bf_at_ArrayOfItem_append(ArrayOfItem on, Item v, bf_place place) {
   bf_value arguments[] = {bf_arg_Item(v)};
   return bf_of_bf_nil(bf_call(bf_ref_ArrayOfItem(on), 356, bf_values_(arguments, 1), place));
@@ -3862,7 +3862,7 @@ static inline bf_nil bf_at_ArrayOfItem_append(ArrayOfItem on, Item v, bf_place p
 /**
  * Theta: `append_low (v: Item)`
  */
-#define ArrayOfItem_append_low(on, v) bf_drop_(bf_at_ArrayOfItem_append_low(on, v, BF_DROPPED))
+#define ArrayOfItem_append_low(on, v) bf_drop_(bf_at_ArrayOfItem_append_low(on, v, BF_HERE))
 static inline bf_nil bf_at_ArrayOfItem_append_low(ArrayOfItem on, Item v, bf_place place) {
   bf_value arguments[] = {bf_arg_Item(v)};
   return bf_of_bf_nil(bf_call(bf_ref_ArrayOfItem(on), 357, bf_values_(arguments, 1), place));
@@ -3984,7 +3984,7 @@ static inline bf_bool bf_at_MapOfStringToSpot_contains(MapOfStringToSpot on, bf_
 /**
  * Theta: `clear ()`
  */
-#define MapOfStringToSpot_clear(on) bf_drop_(bf_at_MapOfStringToSpot_clear(on, BF_DROPPED))
+#define MapOfStringToSpot_clear(on) bf_drop_(bf_at_MapOfStringToSpot_clear(on, BF_HERE))
 static inline bf_nil bf_at_MapOfStringToSpot_clear(MapOfStringToSpot on, bf_place place) {
   return bf_of_bf_nil(bf_call(bf_ref_MapOfStringToSpot(on), 370, bf_no_values_(), place));
 }
@@ -4001,7 +4001,7 @@ static inline SpotRef bf_at_MapOfStringToSpot_fetch(MapOfStringToSpot on, bf_str
 /**
  * Theta: `store (k: string, v: struct[x: int, y: int])`
  */
-#define MapOfStringToSpot_store(on, k, v) bf_drop_(bf_at_MapOfStringToSpot_store(on, k, v, BF_DROPPED))
+#define MapOfStringToSpot_store(on, k, v) bf_drop_(bf_at_MapOfStringToSpot_store(on, k, v, BF_HERE))
 static inline bf_nil bf_at_MapOfStringToSpot_store(MapOfStringToSpot on, bf_str k, SpotRef v, bf_place place) {
   bf_value arguments[] = {bf_arg_bf_str(k), bf_arg_SpotRef(v)};
   return bf_of_bf_nil(bf_call(bf_ref_MapOfStringToSpot(on), 372, bf_values_(arguments, 2), place));
@@ -4010,7 +4010,7 @@ static inline bf_nil bf_at_MapOfStringToSpot_store(MapOfStringToSpot on, bf_str 
 /**
  * Theta: `remove (k: string) signals (not_found)`
  */
-#define MapOfStringToSpot_remove(on, k) bf_drop_(bf_at_MapOfStringToSpot_remove(on, k, BF_DROPPED))
+#define MapOfStringToSpot_remove(on, k) bf_drop_(bf_at_MapOfStringToSpot_remove(on, k, BF_HERE))
 static inline bf_nil bf_at_MapOfStringToSpot_remove(MapOfStringToSpot on, bf_str k, bf_place place) {
   bf_value arguments[] = {bf_arg_bf_str(k)};
   return bf_of_bf_nil(bf_call(bf_ref_MapOfStringToSpot(on), 373, bf_values_(arguments, 1), place));
@@ -4393,7 +4393,7 @@ static inline bf_int bf_at_ArrayOfChar_high(ArrayOfChar on, bf_place place) {
 /**
  * Theta: `clear ()`
  */
-#define ArrayOfChar_clear(on) bf_drop_(bf_at_ArrayOfChar_clear(on, BF_DROPPED))
+#define ArrayOfChar_clear(on) bf_drop_(bf_at_ArrayOfChar_clear(on, BF_HERE))
 static inline bf_nil bf_at_ArrayOfChar_clear(ArrayOfChar on, bf_place place) {
   return bf_of_bf_nil(bf_call(bf_ref_ArrayOfChar(on), 416, bf_no_values_(), place));
 }
@@ -4410,7 +4410,7 @@ static inline bf_char bf_at_ArrayOfChar_fetch(ArrayOfChar on, bf_int i, bf_place
 /**
  * Theta: `store (i: int, v: char) signals (bounds)`
  */
-#define ArrayOfChar_store(on, i, v) bf_drop_(bf_at_ArrayOfChar_store(on, i, v, BF_DROPPED))
+#define ArrayOfChar_store(on, i, v) bf_drop_(bf_at_ArrayOfChar_store(on, i, v, BF_HERE))
 static inline bf_nil bf_at_ArrayOfChar_store(ArrayOfChar on, bf_int i, bf_char v, bf_place place) {
   bf_value arguments[] = {bf_arg_bf_int(i), bf_arg_bf_char(v)};
   return bf_of_bf_nil(bf_call(bf_ref_ArrayOfChar(on), 418, bf_values_(arguments, 2), place));
@@ -4435,7 +4435,7 @@ static inline bf_char bf_at_ArrayOfChar_top(ArrayOfChar on, bf_place place) {
 /**
  * Theta: `append (v: char)`
  */
-#define ArrayOfChar_append(on, v) bf_drop_(bf_at_ArrayOfChar_append(on, v, BF_DROPPED))
+#define ArrayOfChar_append(on, v) bf_drop_(bf_at_ArrayOfChar_append(on, v, BF_HERE))
 static inline bf_nil bf_at_ArrayOfChar_append(ArrayOfChar on, bf_char v, bf_place place) {
   bf_value arguments[] = {bf_arg_bf_char(v)};
   return bf_of_bf_nil(bf_call(bf_ref_ArrayOfChar(on), 421, bf_values_(arguments, 1), place));
@@ -4444,7 +4444,7 @@ static inline bf_nil bf_at_ArrayOfChar_append(ArrayOfChar on, bf_char v, bf_plac
 /**
  * Theta: `append_low (v: char)`
  */
-#define ArrayOfChar_append_low(on, v) bf_drop_(bf_at_ArrayOfChar_append_low(on, v, BF_DROPPED))
+#define ArrayOfChar_append_low(on, v) bf_drop_(bf_at_ArrayOfChar_append_low(on, v, BF_HERE))
 static inline bf_nil bf_at_ArrayOfChar_append_low(ArrayOfChar on, bf_char v, bf_place place) {
   bf_value arguments[] = {bf_arg_bf_char(v)};
   return bf_of_bf_nil(bf_call(bf_ref_ArrayOfChar(on), 422, bf_values_(arguments, 1), place));
@@ -4497,7 +4497,7 @@ static inline SequenceOfChar bf_at_ArrayOfChar_to_sequence(ArrayOfChar on, bf_pl
 /**
  * Theta: `sort ()`
  */
-#define ArrayOfChar_sort(on) bf_drop_(bf_at_ArrayOfChar_sort(on, BF_DROPPED))
+#define ArrayOfChar_sort(on) bf_drop_(bf_at_ArrayOfChar_sort(on, BF_HERE))
 static inline bf_nil bf_at_ArrayOfChar_sort(ArrayOfChar on, bf_place place) {
   return bf_of_bf_nil(bf_call(bf_ref_ArrayOfChar(on), 428, bf_no_values_(), place));
 }

@@ -25,10 +25,10 @@ namespace bf {
 /** The place of the call that uses it as a default argument. */
 #if defined(__GNUC__) || (defined(_MSC_VER) && _MSC_VER >= 1926)
 inline bf_place here(const char *file = __builtin_FILE(), unsigned line = __builtin_LINE()) noexcept {
-  return bf_place{file, line, false};
+  return bf_place{file, line};
 }
 #else
-inline bf_place here() noexcept { return bf_place{nullptr, 0, false}; }
+inline bf_place here() noexcept { return bf_place{nullptr, 0}; }
 #endif
 
 /** The value of `null`. */
@@ -136,7 +136,7 @@ private:
   bf_status status_;
   std::string name_, call_;
   std::uint32_t number_ = 0;
-  bf_place place_{nullptr, 0, false};
+  bf_place place_{nullptr, 0};
   std::vector<std::uint32_t> rounds_;
   std::vector<ErrorValue> values_;
   std::vector<Error> parts_;
