@@ -51,6 +51,8 @@ fn rustfmt_leaves_them_alone() {
     std::fs::create_dir_all(&folder).unwrap();
     let file = folder.join("stubs.rs");
     std::fs::write(&file, stubs()).unwrap();
+    // Rustfmt would take the settings of a folder above.
+    std::fs::write(folder.join("rustfmt.toml"), "").unwrap();
     let check = Command::new("rustfmt").args(["--check", "--edition", "2024"]).arg(&file).output();
     std::fs::remove_dir_all(&folder).unwrap();
     let Ok(check) = check else { return };

@@ -148,9 +148,9 @@ pub extern "C" fn bf_service_name(service: &Service) -> Chars {
     service.server().map_or(Chars::new(c""), |(name, _)| name)
 }
 
-/// Returns the failure of the last run, or else the last one of its session, as `bf_error_last`: null
-/// if nothing has failed. It lives until the next run, or until another function of the session
-/// fails.
+/// Returns the failure of the last run, or else the last one of its session, as `bf_error_last`:
+/// null if nothing has failed. It lives until the next run, or until another function of the
+/// session fails.
 #[unsafe(no_mangle)]
 pub extern "C" fn bf_service_error(service: &Service) -> *const Failure {
     service.failure().map_or(null(), from_ref)

@@ -271,7 +271,10 @@ fn random_scripts_have_all_steps() {
     let file = std::fs::read_to_string(root().join("vectors/random.jsonl")).unwrap();
     let cases: Vec<Json> = file.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let steps: Vec<&Json> = cases.iter().flat_map(|case| case["script"].as_array().unwrap()).collect();
-    for operation in script::print::OPERATIONS {
+    // A random script has one session. These steps let another one act before the answer, or
+    // repeat the steps of several.
+    let elsewhere = ["transmit", "ship", "loop"];
+    for operation in script::print::OPERATIONS.iter().filter(|operation| !elsewhere.contains(operation)) {
         let count = steps.iter().filter(|step| step.get(*operation).is_some()).count();
         assert!(count >= 3, "{count} steps `{operation}`");
     }

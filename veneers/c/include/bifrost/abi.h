@@ -1336,9 +1336,9 @@ bf_chars bf_service_address(const struct bf_service *service);
 bf_chars bf_service_name(const struct bf_service *service);
 
 /**
- * Returns the failure of the last run, or else the last one of its session, as `bf_error_last`: null
- * if nothing has failed. It lives until the next run, or until another function of the session
- * fails.
+ * Returns the failure of the last run, or else the last one of its session, as `bf_error_last`:
+ * null if nothing has failed. It lives until the next run, or until another function of the
+ * session fails.
  */
 const struct bf_error *bf_service_error(const struct bf_service *service);
 
