@@ -253,7 +253,7 @@ class Stub(Slot, Generic[V_co]):
 
     def is_(self, cls: type[Stub[Any]]) -> Bool:
         """Returns a promise that says if the object has a type."""
-        return cast(Bool, self._core.owner.test_type(self, cls, place_of(1)))
+        return cast("Bool", self._core.owner.test_type(self, cls, place_of(1)))
 
     def caught(self, signal: type[S]) -> S | None:
         """Returns the exception that the call has signalled, if it is this one and its batch was
