@@ -2,8 +2,8 @@
 //!
 //! [`Core`] is the type to read first. It is entered for the time of one function of
 //! `bifrost_recorder`, in which no code of Python is run but that which writes a place: arguments
-//! are taken apart before, and objects are made behind. A stub that Python drops while the recorder is entered is released by
-//! the next function.
+//! are taken apart before, and objects are made behind. A stub that Python drops while the
+//! recorder is entered is released by the next function.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
