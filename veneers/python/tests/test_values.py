@@ -305,7 +305,6 @@ def test_python_coercions_say_what_to_write(client: Client) -> None:
 def test_ints_have_64_bits(client: Client) -> None:
     s, p, v = client.s, client.p, client.v
     s.flush()
-    before = s.explain()
     for value in (1 << 63, -(1 << 63) - 1, 1 << 200):
         text = f"{value} does not fit into an int of 64 bits"
         for use in (
@@ -323,7 +322,6 @@ def test_ints_have_64_bits(client: Client) -> None:
             v.total([1, value])
     for value in ((1 << 63) - 1, -(1 << 63)):
         assert p.same_int(value).claim() == value
-    assert before == ""
     assert s.exceptions() == []
 
 
