@@ -340,7 +340,10 @@ impl Session {
     /// Waits until a stub is known: flushes if it must.
     pub(crate) fn know(&mut self, slot: Slot, place: Place) -> Result<(), Error> {
         match self.recorder.known(slot) {
-            Known::Future(_) => self.synchronize("claim", place),
+            Known::Future(_) => {
+                self.recorder.note_claim(slot);
+                self.synchronize("claim", place)
+            }
             Known::UnderWay(batch) => self.answer_while(|recorder| recorder.is_unanswered(batch)),
             _ => Ok(()),
         }

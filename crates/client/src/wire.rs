@@ -141,11 +141,12 @@ impl<C: Connection + ?Sized> Wire<C> {
         }
     }
 
-    /// Sends the flushed bytes, and waits until a batch is answered.
+    /// Sends the flushed bytes, and waits until a batch is answered. Its account gets the time.
     ///
     /// # Errors
     /// The session has ended.
     pub fn answer<S: Source>(&mut self, recorder: &mut Recorder<S>) -> Result<(), Error<S>> {
+        let begin = Instant::now();
         if !recorder.flushed_bytes().is_empty() {
             self.send(recorder)?;
         }
@@ -159,6 +160,7 @@ impl<C: Connection + ?Sized> Wire<C> {
                 Err(error) => return Err(recorder.close(error.into())),
             };
         }
+        recorder.took(begin.elapsed());
         Ok(())
     }
 

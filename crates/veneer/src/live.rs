@@ -5,7 +5,9 @@
 //! session that was opened to be awaited moves its bytes in `asynchronous`.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+#[cfg(feature = "async")]
+use std::time::Instant;
 
 use bifrost_client::Wire;
 use bifrost_recorder::{Admission, Closed, Due, Greeting, Known, Slot};
@@ -133,14 +135,16 @@ impl Live {
 
     /// Waits until a batch is answered.
     fn answer(&mut self) -> Result<(), Error> {
-        let begin = Instant::now();
         match &mut self.way {
             Way::Blocking(wire) => wire.answer(&mut self.recorder),
             #[cfg(feature = "async")]
-            Way::Polled(polled) => polled.block_on(&mut self.recorder),
-        }?;
-        self.recorder.took(begin.elapsed());
-        Ok(())
+            Way::Polled(polled) => {
+                let begin = Instant::now();
+                polled.block_on(&mut self.recorder)?;
+                self.recorder.took(begin.elapsed());
+                Ok(())
+            }
+        }
     }
 
     fn answer_while(&mut self, waiting: impl Fn(&Recorder) -> bool) -> Result<(), Error> {

@@ -900,11 +900,14 @@ static void batches_are_explained(bf_session *s, Probe p) {
   const char *call = strstr(last, "same_int(8)  # ");
   CHECK(call && strstr(call, " us, 1 calls, fuel 1"));
   /* Where the batch cannot have one, nothing changes. */
-  BF_IF(s, bf_b(true)) { IS(s, bf_profile(s, false, BF_HERE), BF_E_OPEN_STRUCTURE); }
+  BF_IF(s, bf_b(true)) {
+    IS(s, bf_profile(s, false, BF_HERE), BF_E_OPEN_STRUCTURE);
+  }
   OK(s, bf_profile(s, false, BF_HERE));
   OK(s, BF_FLUSH(s));
   CHECK(!strstr(bf_explain_last(s), "at the server"));
-  CHECK(strstr(bf_explain_batches(s), "batch 1: "));
+  const char *first = strstr(bf_explain_batches(s), "batch 1: ");
+  CHECK(first && strstr(first, "answered in ") && strstr(first, "; sent by the claim at "));
   /* Claims that force a crossing again and again are named. */
   for (int i = 0; i < 4; i++) IS_INT(s, Probe_same_int(p, bf_i(i)), i);
   CHECK(strstr(bf_advice(s), "record the calls of all rounds before the first claim"));

@@ -280,9 +280,8 @@ static void a_wait_misses_no_change(const Seat &a, const Seat &b, const Seat &) 
 static void a_live_batch_is_run_again(const Seat &a, const Seat &b, const Seat &) {
   using View = std::vector<std::tuple<std::int64_t, std::int64_t>>;
   auto before = a.s.counters().crossings;
-  auto views = a.s.live([&] {
-    return a.s.collect(a.t.rows(), [](Row row) { return std::make_tuple(row.id(), row.value()); });
-  });
+  auto views =
+      a.s.live([&] { return a.s.collect(a.t.rows(), [](Row row) { return std::make_tuple(row.id(), row.value()); }); });
   CHECK((views.next() == View{{1, 10}, {2, 20}}));
   b.two.put(22);
   b.s.commit().claim();
@@ -299,7 +298,8 @@ struct Test {
   void (*run)(const Seat &, const Seat &, const Seat &);
 };
 
-#define TEST(name) {#name, name}
+#define TEST(name)                                                                                                     \
+  { #name, name }
 
 static const Test TESTS[] = {
     TEST(g0_write_cycles),
