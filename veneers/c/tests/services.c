@@ -117,7 +117,7 @@ static void what_there_is_no_server_for(void) {
   bf_service *service = DataBase_service(url("number=77"), &options);
   CHECK(service && !bf_service_object(service).session && strcmp(bf_service_address(service), "") == 0);
   bf_status status;
-  BF_RUN(service, s, &status) CHECK(!"a run without a server");
+  BF_RUN(service, s, &status) CHECK(false && "a run without a server");
   CHECK(status == BF_E_CONNECT && has(bf_service_error(service), "cannot import"));
   CHECK(bf_service_ran(service) == BF_RAN_NO);
   bf_service_free(service);

@@ -68,7 +68,8 @@ static void imports() {
   THROWS(bf::ConnectError, stubs::import_service<DataBase>("trader://host"), CHECK(has(error, "names no service")));
   auto none = stubs::service<DataBase>(url("number=77"), &options);
   SAME(none.address(), std::string());
-  THROWS(bf::ConnectError, none.run([](const bf::Session &, const DataBase &) { CHECK(!"a run without a server"); }),
+  THROWS(bf::ConnectError,
+         none.run([](const bf::Session &, const DataBase &) { CHECK(false && "a run without a server"); }),
          CHECK(has(error, "cannot import")));
 }
 
