@@ -314,8 +314,7 @@ fn costs_of_calls_of_known_length() {
         times[0]
     };
     times(1);
-    // Programs beside this one disturb either measure, and a fit with a cost below zero is none: it goes
-    // on with each batch, until both agree.
+    // Programs beside this one disturb either measure: it goes on with each batch, until both agree.
     let start = Instant::now();
     let crossing = loop {
         let (few, many) = (times(2), times(12));
@@ -325,11 +324,12 @@ fn costs_of_calls_of_known_length() {
         if let Some(fitted) = fitted
             && (seen * 0.7..seen * 3.0).contains(fitted)
         {
-            break now["crossing_cost_seconds"];
+            break now.get("crossing_cost_seconds").copied();
         }
         assert!(start.elapsed() < SOON, "the client sees {seen}, the server {fitted:?}");
     };
-    assert!((0.0..0.1).contains(&crossing), "{crossing}");
+    // Beside calls of a millisecond, the scatter may hide it.
+    assert!(crossing.is_none_or(|crossing| (0.0..0.1).contains(&crossing)), "{crossing:?}");
 }
 
 #[test]

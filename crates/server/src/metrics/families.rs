@@ -206,8 +206,8 @@ fn batches(to: &mut Gathered, batches: &BatchesMeasured) {
         undefined.";
     to.real("call_cost_seconds", help, fit.map(|fit| fit.call_ns / 1e9));
     let help = "The cost of a crossing in the server, t_d, fitted to the batches of the last minute. \
-        Absent if it is undefined.";
-    to.real("crossing_cost_seconds", help, fit.map(|fit| fit.crossing_ns / 1e9));
+        Absent if it is undefined, or hidden by the scatter of the times.";
+    to.real("crossing_cost_seconds", help, fit.and_then(|fit| fit.crossing_ns).map(|ns| ns / 1e9));
     to.gauge("fitted_batches", "Batches of the last minute, to which costs are fitted.", minute.batches);
 }
 

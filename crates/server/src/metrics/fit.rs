@@ -35,8 +35,9 @@ pub struct Sums {
 pub struct Fit {
     /// The cost of a call, t_c.
     pub call_ns: f64,
-    /// The cost of a crossing, t_d: of a batch without calls.
-    pub crossing_ns: f64,
+    /// The cost of a crossing, t_d: of a batch without calls. `None` if it is too small beside the
+    /// scatter of the times: the best line would begin below zero.
+    pub crossing_ns: Option<f64>,
 }
 
 impl Sums {
@@ -83,9 +84,10 @@ impl Sums {
         }
     }
 
-    /// Returns the costs, by least squares. They are undefined if all batches have the same number
-    /// of calls, and if one of the costs would be negative: then something else than the number of
-    /// calls has decided the times.
+    /// Returns the costs, by least squares over costs that are not negative. If the line of least
+    /// squares would begin below zero, that is the line through the origin. The costs are undefined
+    /// if all batches have the same number of calls, and if a call would cost less than nothing:
+    /// then something else than the number of calls has decided the times.
     pub fn fit(&self) -> Option<Fit> {
         let n = i128::from(self.batches);
         let (x, y) = (i128::from(self.calls), i128::from(self.nanoseconds));
@@ -96,7 +98,14 @@ impl Sums {
         }
         let call_ns = (n * xy - x * y) as f64 / spread as f64;
         let crossing_ns = (y as f64 - call_ns * x as f64) / n as f64;
-        (call_ns >= 0.0 && crossing_ns >= 0.0).then_some(Fit { call_ns, crossing_ns })
+        if call_ns < 0.0 {
+            return None;
+        }
+        if crossing_ns < 0.0 {
+            // There are batches with calls, or the spread would be none.
+            return Some(Fit { call_ns: xy as f64 / xx as f64, crossing_ns: None });
+        }
+        Some(Fit { call_ns, crossing_ns: Some(crossing_ns) })
     }
 }
 
@@ -111,11 +120,12 @@ mod tests {
     #[test]
     fn costs_are_found_again() {
         let fit = sums((0..100).map(|calls| (calls, 1500 + 40 * calls))).fit().unwrap();
-        assert_eq!((fit.call_ns, fit.crossing_ns), (40.0, 1500.0));
+        assert_eq!((fit.call_ns, fit.crossing_ns), (40.0, Some(1500.0)));
         // Two sizes that hardly differ, very often: nothing is lost.
         let many = (0..1_000_000_u64).map(|i| (1_000_000 + i % 2, 7_000_000 + 3 * (i % 2)));
         let fit = sums(many).fit().unwrap();
-        assert!((fit.call_ns - 3.0).abs() < 1e-9 && (fit.crossing_ns - 4_000_000.0).abs() < 1e-3, "{fit:?}");
+        assert!((fit.call_ns - 3.0).abs() < 1e-9, "{fit:?}");
+        assert!((fit.crossing_ns.unwrap() - 4_000_000.0).abs() < 1e-3, "{fit:?}");
     }
 
     #[test]
@@ -123,7 +133,7 @@ mod tests {
         let noisy = (0..10_000_u64).map(|i| (i % 50, 2000 + 100 * (i % 50) + i * 7919 % 401));
         let fit = sums(noisy).fit().unwrap();
         assert!((fit.call_ns - 100.0).abs() < 1.0, "{fit:?}");
-        assert!((fit.crossing_ns - 2200.0).abs() < 20.0, "{fit:?}");
+        assert!((fit.crossing_ns.unwrap() - 2200.0).abs() < 20.0, "{fit:?}");
     }
 
     #[test]
@@ -133,8 +143,18 @@ mod tests {
         assert_eq!(sums([(3, 100), (3, 900), (3, 5)]).fit(), None);
         // Larger batches took less time.
         assert_eq!(sums([(1, 500), (10, 100)]).fit(), None);
-        // A batch without calls would take less than no time.
-        assert_eq!(sums([(1, 10), (10, 1000)]).fit(), None);
+    }
+
+    #[test]
+    fn a_crossing_that_the_scatter_hides_has_no_cost() {
+        // The line of least squares takes less than no time for a batch without calls. That through the
+        // origin has the least squares then: 10010 / 101 for each call.
+        let fit = sums([(1, 10), (10, 1000)]).fit();
+        assert_eq!(fit, Some(Fit { call_ns: 10010.0 / 101.0, crossing_ns: None }));
+        // One batch in seven was held up, at any length, and calls cost far more than a crossing.
+        let held_up = |i: u64| if i % 7 == 3 { 3_000_000 } else { 0 };
+        let fit = sums((0..70).map(|i| (i % 13, 20_000 + 1_000_000 * (i % 13) + held_up(i)))).fit().unwrap();
+        assert!((800_000.0..1_300_000.0).contains(&fit.call_ns), "{fit:?}");
     }
 
     #[test]
