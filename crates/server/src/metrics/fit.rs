@@ -147,8 +147,8 @@ mod tests {
 
     #[test]
     fn a_crossing_that_the_scatter_hides_has_no_cost() {
-        // The line of least squares takes less than no time for a batch without calls. That through the
-        // origin has the least squares then: 10010 / 101 for each call.
+        // The line of least squares takes less than no time for a batch without calls. That through
+        // the origin has the least squares then: 10010 / 101 for each call.
         let fit = sums([(1, 10), (10, 1000)]).fit();
         assert_eq!(fit, Some(Fit { call_ns: 10010.0 / 101.0, crossing_ns: None }));
         // One batch in seven was held up, at any length, and calls cost far more than a crossing.
