@@ -2,18 +2,19 @@
 //! objects.
 //!
 //! A place is the code object of the caller with an offset, or any object. The process keeps each
-//! code object and each text once, [`PLACES_MAX`] at most; later ones have no place in messages.
+//! code object, text and number once, [`PLACES_MAX`] at most; later ones have no place in messages.
 
 use std::fmt;
 
 use parking_lot::Mutex;
 use pyo3::prelude::*;
-use pyo3::types::{PyString, PyTuple};
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyInt, PyString, PyTuple};
 use rustc_hash::FxHashMap;
 
 use crate::package::Package;
 
-/// The most code objects and texts whose places are known.
+/// The most code objects, texts and numbers whose places are known.
 pub(crate) const PLACES_MAX: usize = 1 << 16;
 
 /// A place in the source.
@@ -34,10 +35,12 @@ struct Places {
     objects: Vec<Py<PyAny>>,
     /// The numbers of code objects and others, by their addresses: the objects stay.
     by_address: FxHashMap<usize, u32>,
-    by_text: FxHashMap<String, u32>,
 }
 
 static PLACES: Mutex<Option<Places>> = Mutex::new(None);
+
+/// The numbers of texts and integers, whose types have no code of the program to compare them.
+static BY_VALUE: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
 
 impl Places {
     fn keep(&mut self, object: &Bound<'_, PyAny>) -> Option<u32> {
@@ -82,15 +85,23 @@ impl Place {
         {
             return Ok(Place::at(&pair.get_item(0)?, pair.get_item(1)?.extract()?));
         }
-        let Ok(text) = object.cast_exact::<PyString>() else { return Ok(Place::whole(object)) };
-        let text = text.to_string();
-        let mut places = PLACES.lock();
-        let places = places.get_or_insert_default();
-        if let Some(number) = places.by_text.get(&text) {
-            return Ok(Place { object: *number, offset: WHOLE });
+        if object.is_exact_instance_of::<PyString>() || object.is_exact_instance_of::<PyInt>() {
+            return Place::equal_to(object);
         }
-        let Some(number) = places.keep(object) else { return Ok(Place::NONE) };
-        places.by_text.insert(text, number);
+        Ok(Place::whole(object))
+    }
+
+    /// The place of an equal object; it is kept if there is none.
+    fn equal_to(object: &Bound<'_, PyAny>) -> PyResult<Place> {
+        let py = object.py();
+        let by_value = BY_VALUE.get_or_init(py, || PyDict::new(py).unbind()).bind(py);
+        if let Some(number) = by_value.get_item(object)? {
+            return Ok(Place { object: number.extract()?, offset: WHOLE });
+        }
+        let Some(number) = PLACES.lock().get_or_insert_default().keep(object) else {
+            return Ok(Place::NONE);
+        };
+        by_value.set_item(object, number)?;
         Ok(Place { object: number, offset: WHOLE })
     }
 
