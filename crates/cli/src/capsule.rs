@@ -130,7 +130,7 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
 
 /// Returns the certificate of the listener, at `tls://`, and the options of connections to others.
 fn certificates(args: &Args) -> Result<(Option<TlsServer>, TlsOptions), Failure> {
-    if !matches!(args.listen, Address::Tls { .. }) {
+    if !args.listen.is_tls() {
         return Ok((None, args.tls.options()));
     }
     let files = match args.tls.key_files() {

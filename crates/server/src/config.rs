@@ -418,7 +418,7 @@ impl Config {
         }
         let url = &self.metrics;
         match url.parse() {
-            Ok(Address::Shm(_) | Address::Ws { .. } | Address::Wss { .. }) => {
+            Ok(Address::Shm(_) | Address::Ws { .. } | Address::Wss { .. } | Address::Quic { .. }) => {
                 Err(ConfigError::Metrics { url: url.clone() })
             }
             Ok(address) => Ok(Some(address)),

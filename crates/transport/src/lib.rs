@@ -33,6 +33,7 @@
 //!   link       a connection and its streams, without input or output
 //!   port       a UDP socket with its connections, and its thread
 //!   settings   the parameters of QUIC
+//!   asked      counts of questions
 //!   error      the ends of connections
 //! shm        a stream over two rings in memory shared by both processes
 //!   mapped     the shared memory itself: the only unsafe code
@@ -76,7 +77,8 @@ pub use host::host;
 pub use identity::Identity;
 pub use listener::{AcceptError, ListenError, ListenOptions, Listener, SHORTAGE_PAUSE, Shortage, Stopper};
 pub use pin::{Pin, PinError};
-pub use quic::{LinkError, QuicLimits};
+pub use quic::asked::answers as answered_questions;
+pub use quic::{CallWatch, LinkError, QuicLimits};
 pub use rest::{Closed, PeerSilent, Want};
 pub use shm::{RING_BYTES_DEFAULT, RING_BYTES_MAX, RING_BYTES_MIN, spin_max_default};
 pub use stream::{ConnectOptions, Stream, StreamStopper};

@@ -29,7 +29,7 @@ use crate::halves::{Reading, StreamReading, StreamWriting, Writing};
 use crate::identity::Identity;
 use crate::patient::Patient;
 use crate::pin::Pin;
-use crate::quic::{self, QuicStream};
+use crate::quic::{self, CallWatch, QuicStream};
 use crate::shm::{self, ShmStream};
 use crate::socket::{SocketStream, wait_readable};
 use crate::tls::{self, Machine, Protocol, TlsOptions, TlsStream};
@@ -584,6 +584,15 @@ impl Stream {
                 Ok(peer) => Identity::Local { uid: peer.uid.as_raw() },
                 Err(_) => Identity::None,
             },
+        }
+    }
+
+    /// Returns the watch over the calls of a client; `None` for media without questions, which are
+    /// all but QUIC.
+    pub fn watch(&self) -> Option<CallWatch> {
+        match &self.medium {
+            Medium::Quic(stream) => Some(stream.watch()),
+            _ => None,
         }
     }
 

@@ -20,6 +20,7 @@ use bifrost_recorder::{Counters, Recorded, Stubs};
 #[cfg(feature = "async")]
 use bifrost_transport::Stream;
 use bifrost_transport::{Address, KeyFiles};
+use bifrost_transport::CallWatch;
 use bifrost_wire::{BatchName, TraceContext};
 
 use crate::call::{Argument, Element, IntoArg, Reference, Results, Stub, client_type, operands, results};
@@ -548,6 +549,13 @@ impl Session {
             let admitted = live.admit();
             live.recorder.clear_server(admitted);
         }
+    }
+
+    /// Returns the watch over the batches that wait for their answers, which other threads can ask:
+    /// for progress bars, and for programs that give up a batch that has not begun. `None` for media
+    /// whose servers are not asked, which are all but QUIC.
+    pub fn watch(&self) -> Option<CallWatch> {
+        self.core.live.borrow().watch()
     }
 
     /// Returns the counts of the session up to now.

@@ -20,6 +20,7 @@ use quinn_proto::{
     StreamEvent, StreamId, Transmit, VarInt, WriteError,
 };
 
+use super::asked;
 use super::error::LinkError;
 use super::settings::PING_EVERY;
 use crate::attention::Attention;
@@ -116,8 +117,6 @@ pub(crate) struct Link {
     heard: Instant,
     /// When the peer was asked last for a sign of life.
     pinged: Instant,
-    /// Answers to questions so far, by state.
-    answered: [u64; 5],
 }
 
 impl Link {
@@ -132,7 +131,6 @@ impl Link {
             lost: None,
             heard: now,
             pinged: now,
-            answered: [0; 5],
         }
     }
 
@@ -308,7 +306,7 @@ impl Link {
                     if let Some(Open { role: Role::Server(serving), .. }) = self.streams.get(&id) {
                         let answer = serving.answer(micros, number, start, end);
                         if let Message::State { state, .. } = answer {
-                            self.answered[usize::from(state.number()) - 1] += 1;
+                            asked::note(state);
                         }
                         self.say(answer);
                     }
@@ -439,9 +437,15 @@ impl Link {
             return Ok(Some(count));
         }
         match (open.end, &self.lost) {
-            (Some(End::Finished), _) => Ok(Some(0)),
-            // A peer that was stopped, or that died while it wrote.
-            (Some(End::Reset), _) => Err(Gone::Closed),
+            (Some(end), _) => match &open.role {
+                // A client that waits for an answer learns whether its call ran.
+                Role::Client(asking) if asking.timeout().is_some() => {
+                    let why = LinkError::Ended("the server has ended the session".to_owned());
+                    Err(Gone::Lost(Arc::new(why), self.ran(id)))
+                }
+                _ if end == End::Finished => Ok(Some(0)),
+                _ => Err(Gone::Closed),
+            },
             (None, Some(_)) => Err(self.gone(id)),
             (None, None) => {
                 open.is_armed = true;
@@ -459,7 +463,7 @@ impl Link {
     }
 
     /// Tells whether the last call of a client's stream has run, now that it is lost.
-    pub(crate) fn ran(&self, id: StreamId) -> Ran {
+    fn ran(&self, id: StreamId) -> Ran {
         let Some(open) = self.streams.get(&id) else { return Ran::Unknown };
         match &open.role {
             // Without a handshake no byte of a stream has left.
@@ -569,8 +573,4 @@ impl Link {
         self.lose(ConnectionError::LocallyClosed);
     }
 
-    /// Returns the numbers of answers to questions, by state.
-    pub(crate) fn answered(&self) -> [u64; 5] {
-        self.answered
-    }
 }

@@ -13,6 +13,7 @@
 //! The client streams of a process share a connection for each server. A stream has an eventfd,
 //! its bell, which is readable when there is something for a user that waits.
 
+pub mod asked;
 mod error;
 mod link;
 mod port;
@@ -25,7 +26,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use bifrost_rex::{Call, Ran};
+use bifrost_rex::Call;
 use quinn_proto::{Connection, StreamId};
 use rustls::pki_types::CertificateDer;
 
@@ -372,14 +373,10 @@ impl QuicStream {
         self.shared.wired.link().is_silent(self.shared.id)
     }
 
-    /// Returns the call that waits, of a client.
-    pub(crate) fn call(&self) -> Option<Call> {
-        self.shared.wired.link().call(Instant::now(), self.shared.id)
-    }
-
-    /// Tells whether the last call of a client has run, if the stream is lost now.
-    pub(crate) fn ran(&self) -> Ran {
-        self.shared.wired.link().ran(self.shared.id)
+    /// Returns the watch over the calls of a client.
+    pub(crate) fn watch(&self) -> CallWatch {
+        let Shared { wired, id, .. } = &*self.shared;
+        CallWatch { wired: wired.clone(), id: *id }
     }
 
     /// Ends the stream: what was written still arrives.
@@ -392,6 +389,22 @@ impl QuicStream {
     pub(crate) fn wake(&self) {
         self.shared.bell.ring();
         self.shared.wired.wake();
+    }
+}
+
+/// The watch over the calls of a client, from any thread: for progress bars, and for programs that
+/// give up a call that has not begun.
+#[derive(Clone, Debug)]
+pub struct CallWatch {
+    wired: Arc<Wired>,
+    id: StreamId,
+}
+
+impl CallWatch {
+    /// Returns the call that waits, with all that the server has told of it; `None` if none waits,
+    /// or the stream has ended.
+    pub fn call(&self) -> Option<Call> {
+        self.wired.link().call(Instant::now(), self.id)
     }
 }
 

@@ -11,7 +11,9 @@
 //! thread wakes it. For that to be rare, it sleeps only for [`WATCH`] while there is traffic:
 //! timers of packets under way are later than that.
 
+
 use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::fmt;
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
@@ -112,7 +114,6 @@ struct Visits {
 const NETWORKS_MAX: usize = 65_536;
 
 /// A UDP socket with its connections.
-#[derive(Debug)]
 pub(crate) struct Port {
     socket: UdpSocket,
     state: UdpSocketState,
@@ -130,7 +131,6 @@ pub(crate) struct Port {
 }
 
 /// A connection of a port.
-#[derive(Debug)]
 pub(crate) struct Wired {
     port: Arc<Port>,
     handle: ConnectionHandle,
@@ -144,6 +144,18 @@ pub(crate) struct Wired {
     identity: OnceLock<Identity>,
     /// True until the handshake is counted as over.
     is_greeting: AtomicBool,
+}
+
+impl fmt::Debug for Port {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Port").field("socket", &self.socket).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Wired {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Wired").field("remote", &self.remote).finish_non_exhaustive()
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use quinn_proto::congestion::CubicConfig;
 use quinn_proto::crypto::rustls::{NoInitialCipherSuite, QuicClientConfig, QuicServerConfig};
 use quinn_proto::{
     AckFrequencyConfig, ClientConfig, EndpointConfig, IdleTimeout, MtuDiscoveryConfig, ServerConfig,
@@ -29,6 +30,8 @@ const TRIP_LOCAL: Duration = Duration::from_millis(1);
 const ACK_DELAY: Duration = Duration::from_millis(5);
 /// The packets of a path within this machine: a few have room in the buffer of a socket.
 const PACKET_BYTES_LOCAL: u16 = 16_500;
+/// The first window of congestion on such a path: a window must have room for a packet.
+const WINDOW_LOCAL: u64 = 10 * PACKET_BYTES_LOCAL as u64;
 /// The largest packets that are tried elsewhere: jumbo frames.
 const PACKET_BYTES_MAX: u16 = 8_952;
 /// Bytes of messages of REX that wait.
@@ -52,7 +55,12 @@ pub(crate) fn transport(is_local: bool) -> Arc<TransportConfig> {
         .initial_rtt(if is_local { TRIP_LOCAL } else { TRIP })
         .ack_frequency_config(Some(acks));
     if is_local {
-        config.initial_mtu(PACKET_BYTES_LOCAL).mtu_discovery_config(None);
+        let mut congestion = CubicConfig::default();
+        congestion.initial_window(WINDOW_LOCAL);
+        config
+            .initial_mtu(PACKET_BYTES_LOCAL)
+            .mtu_discovery_config(None)
+            .congestion_controller_factory(Arc::new(congestion));
     } else {
         let mut mtu = MtuDiscoveryConfig::default();
         mtu.upper_bound(PACKET_BYTES_MAX);

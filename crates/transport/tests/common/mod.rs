@@ -78,12 +78,15 @@ pub fn connected(medium: &str) -> (Stream, Stream) {
         if medium_is_lazy(&address) {
             client.write(b"?", far()).unwrap();
             client.flush();
+            assert_eq!(read_exact(&mut client, 1), b"!");
         }
         client
     });
     let mut server = listener.accept().unwrap().unwrap();
     if medium_is_lazy(listener.local_address()) {
         assert_eq!(read_exact(&mut server, 1), b"?");
+        server.write(b"!", far()).unwrap();
+        server.flush();
     }
     let read = shake_hands(&mut server);
     match listener.local_address().is_web() {
