@@ -8,7 +8,7 @@ use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn_proto::{ClientConfig, ServerConfig, TransportConfig};
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 
-use crate::Failed;
+use crate::message::Failed;
 
 /// The name in the certificate.
 pub const NAME: &str = "localhost";

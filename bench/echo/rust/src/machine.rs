@@ -5,11 +5,11 @@
 //! only when the next deadline of the connection is far from it. A datagram goes out when the side
 //! has something to say: acknowledgements ride on messages, as long as those follow each other.
 
-use std::io::{BufRead, ErrorKind};
+use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
@@ -19,9 +19,8 @@ use quinn_proto::{
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::Failed;
 use crate::certificate;
-use crate::message::{self, Answers, HEAD, Order, Turn, order, say};
+use crate::message::{self, Carrier, Datagrams, Failed, say};
 
 /// The bytes of the largest datagram.
 const DATAGRAM_MAX: usize = 65_536;
@@ -45,7 +44,7 @@ struct Side {
     /// The bytes of the stream that were not used up to now.
     inbox: Vec<u8>,
     /// The datagrams sent.
-    sent: Arc<AtomicU64>,
+    sent: Datagrams,
 }
 
 impl Side {
@@ -101,11 +100,11 @@ impl Side {
                 self.socket.set_read_timeout(Some(self.limit))?;
             }
         }
-        self.receive()
+        self.take_datagram()
     }
 
     /// Waits for a datagram until the time limit of the socket.
-    fn receive(&mut self) -> Result<(), Failed> {
+    fn take_datagram(&mut self) -> Result<(), Failed> {
         let received = match self.peer {
             Some(peer) => self.socket.recv(&mut self.datagram).map(|bytes| (bytes, peer)),
             None => self.socket.recv_from(&mut self.datagram),
@@ -113,14 +112,7 @@ impl Side {
         let (bytes, from) = match received {
             Ok(received) => received,
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                let now = Instant::now();
-                if let Some((_, connection)) = &mut self.connection
-                    && connection.poll_timeout().is_some_and(|deadline| deadline <= now)
-                {
-                    connection.handle_timeout(now);
-                    self.events()?;
-                }
-                return Ok(());
+                return self.handle_timeout();
             }
             Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::ConnectionRefused) => return Ok(()),
             Err(error) => return Err(error.into()),
@@ -148,6 +140,19 @@ impl Side {
             None => {}
         }
         self.events()
+    }
+
+    /// Has the connection handle its deadline, if that is over.
+    fn handle_timeout(&mut self) -> Result<(), Failed> {
+        let now = Instant::now();
+        let connection = self.connection()?;
+        match connection.poll_timeout().is_some_and(|deadline| deadline <= now) {
+            true => {
+                connection.handle_timeout(now);
+                self.events()
+            }
+            false => Ok(()),
+        }
     }
 
     /// Sends all datagrams that the connection has.
@@ -200,13 +205,16 @@ impl Side {
         if ended { Err("the stream has ended".into()) } else { Ok(()) }
     }
 
-    /// Writes a message; waits where the window is full.
-    fn write(&mut self, message: &[u8]) -> Result<(), Failed> {
+}
+
+impl Carrier for Side {
+    fn send(&mut self, message: &[u8]) -> Result<(), Failed> {
         let stream = self.stream.ok_or("no stream")?;
         let mut written = 0;
         while written < message.len() {
             match self.connection()?.send_stream(stream).write(&message[written..]) {
                 Ok(bytes) => written += bytes,
+                // The window is full.
                 Err(WriteError::Blocked) => self.step()?,
                 Err(error) => return Err(error.into()),
             }
@@ -214,20 +222,17 @@ impl Side {
         Ok(())
     }
 
-    /// Waits for a message, which is at the start of the inbox then.
-    fn read(&mut self) -> Result<message::Head, Failed> {
-        loop {
-            if let Some(head) = message::head(&self.inbox)?
-                && self.inbox.len() >= HEAD + head.follow
-            {
-                return Ok(head);
-            }
+    fn receive(&mut self, inbox: &mut Vec<u8>) -> Result<bool, Failed> {
+        // A message that was written is sent here, in the step that waits for its answer.
+        if self.inbox.is_empty() {
             self.step()?;
         }
+        inbox.append(&mut self.inbox);
+        Ok(true)
     }
 
-    /// Serves the connection until a line can be read.
-    fn await_input(&mut self) -> Result<(), Failed> {
+    /// Serves the connection: it has acknowledgements and timers.
+    fn await_line(&mut self, _inbox: &mut Vec<u8>) -> Result<(), Failed> {
         loop {
             let now = Instant::now();
             self.transmit(now)?;
@@ -242,15 +247,16 @@ impl Side {
             if !ready[0].revents().is_empty() {
                 return Ok(());
             }
-            let has_datagram = !ready[1].revents().is_empty();
-            let now = Instant::now();
-            if has_datagram {
-                self.receive()?;
-            } else if deadline.is_some_and(|deadline| deadline <= now) {
-                self.connection()?.handle_timeout(now);
-                self.events()?;
+            if !ready[1].revents().is_empty() {
+                self.take_datagram()?;
+            } else {
+                self.handle_timeout()?;
             }
         }
+    }
+
+    fn datagrams(&self) -> Option<&Datagrams> {
+        Some(&self.sent)
     }
 }
 
@@ -263,14 +269,8 @@ pub fn serve(address: &str) -> Result<(), Failed> {
     let mut side = Side::new(UdpSocket::bind(address)?, Some(config));
     let sent = side.sent.clone();
     say(&format!("ready {}#{digits}", side.socket.local_addr()?))?;
-    message::answer_counts(move || sent.load(Ordering::Relaxed));
-    let (answers, mut answer) = (Answers::new(), Vec::new());
-    loop {
-        let head = side.read()?;
-        answers.answer(&head, &side.inbox[HEAD..HEAD + head.follow], &mut answer)?;
-        side.inbox.drain(..HEAD + head.follow);
-        side.write(&answer)?;
-    }
+    message::answer_counts(move || Some(sent.load(Ordering::Relaxed)));
+    message::serve(&mut side)
 }
 
 /// Runs the client.
@@ -279,41 +279,5 @@ pub fn serve(address: &str) -> Result<(), Failed> {
 /// The connection is lost, or an answer is wrong.
 pub fn client(place: &str) -> Result<(), Failed> {
     let (peer, config) = certificate::client(place)?;
-    let mut side = Side::connect(peer, config)?;
-    say("ready")?;
-    let (mut message, mut line) = (Vec::new(), String::new());
-    loop {
-        side.await_input()?;
-        line.clear();
-        if std::io::stdin().lock().read_line(&mut line)? == 0 {
-            return Ok(());
-        }
-        match order(line.trim_end())? {
-            Order::Check => {
-                let bytes = message::pattern(message::CHECK);
-                message::write(&mut message, &bytes, message::ECHO);
-                let mut turn = Turn::new(bytes.len());
-                exchange(&mut side, &message, &mut turn)?;
-                say("checked")?;
-            }
-            Order::Turn { sent, received, exchanges } => {
-                message::write(&mut message, &message::pattern(sent), u32::try_from(received)?);
-                let before = side.sent.load(Ordering::Relaxed);
-                let mut turn = Turn::new(received);
-                for _ in 0..exchanges {
-                    exchange(&mut side, &message, &mut turn)?;
-                }
-                say(&turn.line(side.sent.load(Ordering::Relaxed) - before))?;
-            }
-        }
-    }
-}
-
-fn exchange(side: &mut Side, message: &[u8], turn: &mut Turn) -> Result<(), Failed> {
-    turn.begin();
-    side.write(message)?;
-    let head = side.read()?;
-    turn.end(&side.inbox[HEAD..HEAD + head.follow])?;
-    side.inbox.drain(..HEAD + head.follow);
-    Ok(())
+    message::follow_orders(&mut Side::connect(peer, config)?)
 }

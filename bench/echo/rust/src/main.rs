@@ -2,14 +2,14 @@
 //! `echo-rust quinn-proto|quinn client WHERE`, `echo-rust quinn-proto|quinn version`.
 //!
 //! The README of `bench/echo` has the lines that they read and print. [`message`] has the form of a
-//! message, [`machine`] the state machine of quinn-proto with one thread, [`tokio_side`] quinn.
+//! message, [`machine`] the state machine of quinn-proto with one thread, [`quinn_side`] quinn.
 
 mod certificate;
 mod machine;
 mod message;
-mod tokio_side;
+mod quinn_side;
 
-pub type Failed = Box<dyn std::error::Error>;
+use message::Failed;
 
 fn main() -> Result<(), Failed> {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -17,12 +17,16 @@ fn main() -> Result<(), Failed> {
     match words[..] {
         ["quinn-proto", "serve", address] => machine::serve(address),
         ["quinn-proto", "client", place] => machine::client(place),
-        ["quinn", "serve", address] => tokio_side::serve(address),
-        ["quinn", "client", place] => tokio_side::client(place),
-        ["quinn-proto" | "quinn", "version"] => {
-            println!("{}", env!("CARGO_PKG_VERSION"));
-            Ok(())
-        }
+        ["quinn", "serve", address] => quinn_side::serve(address),
+        ["quinn", "client", place] => quinn_side::client(place),
+        [name @ ("quinn-proto" | "quinn"), "version"] => message::say(&version(name)),
         _ => Err("usage: echo-rust quinn-proto|quinn serve ADDRESS | client WHERE | version".into()),
     }
+}
+
+/// Returns the name and version of a package, as `Cargo.lock` has it.
+fn version(name: &str) -> String {
+    let heading = format!("name = \"{name}\"\nversion = \"");
+    let found = include_str!("../Cargo.lock").split_once(&heading).and_then(|(_, rest)| rest.split_once('"'));
+    format!("{name} {}", found.map_or("?", |(version, _)| version))
 }

@@ -5,9 +5,8 @@ use std::io::BufRead;
 use quinn::{Connection, Endpoint, RecvStream, SendStream};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::Failed;
 use crate::certificate;
-use crate::message::{self, Answers, HEAD, Head, Order, Turn, order, say};
+use crate::message::{self, Answers, Failed, HEAD, Head, Order, Turn, order, say};
 
 fn runtime() -> Result<Runtime, Failed> {
     Ok(Builder::new_current_thread().enable_all().build()?)
@@ -34,12 +33,12 @@ pub fn serve(address: &str) -> Result<(), Failed> {
         say(&format!("ready {}#{digits}", endpoint.local_addr()?))?;
         let connection = endpoint.accept().await.ok_or("the endpoint is closed")?.await?;
         let counted = connection.clone();
-        message::answer_counts(move || counted.stats().udp_tx.datagrams);
+        message::answer_counts(move || Some(counted.stats().udp_tx.datagrams));
         let (mut send, mut receive) = connection.accept_bi().await?;
         let (answers, mut bytes, mut answer) = (Answers::new(), Vec::new(), Vec::new());
         loop {
             let head = read(&mut receive, &mut bytes).await?;
-            answers.answer(&head, &bytes, &mut answer)?;
+            answers.answer(head, &bytes, &mut answer)?;
             send.write_all(&answer).await?;
         }
     })
@@ -64,22 +63,16 @@ impl Client {
 
     /// Follows an order, and returns the answer to it.
     async fn follow(&mut self, order: Order) -> Result<String, Failed> {
-        match order {
-            Order::Check => {
-                message::write(&mut self.message, &message::pattern(message::CHECK), message::ECHO);
-                self.exchange(&mut Turn::new(message::CHECK)).await?;
-                Ok("checked".to_owned())
-            }
-            Order::Turn { sent, received, exchanges } => {
-                message::write(&mut self.message, &message::pattern(sent), u32::try_from(received)?);
-                let before = self.connection.stats().udp_tx.datagrams;
-                let mut turn = Turn::new(received);
-                for _ in 0..exchanges {
-                    self.exchange(&mut turn).await?;
-                }
-                Ok(turn.line(self.connection.stats().udp_tx.datagrams - before))
-            }
+        let (received, exchanges) = order.write(&mut self.message);
+        let before = self.connection.stats().udp_tx.datagrams;
+        let mut turn = Turn::new(received);
+        for _ in 0..exchanges {
+            self.exchange(&mut turn).await?;
         }
+        Ok(match order {
+            Order::Check => "checked".to_owned(),
+            Order::Turn { .. } => turn.line(Some(self.connection.stats().udp_tx.datagrams - before)),
+        })
     }
 }
 
