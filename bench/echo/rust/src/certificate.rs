@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
-use quinn_proto::{ClientConfig, ServerConfig, TransportConfig};
+use quinn_proto::{ClientConfig, MtuDiscoveryConfig, ServerConfig, TransportConfig};
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 
 use crate::message::Failed;
@@ -13,10 +13,16 @@ use crate::message::Failed;
 /// The name in the certificate.
 pub const NAME: &str = "localhost";
 
-/// Returns the default settings, except that nobody hangs up while others are measured.
-fn transport() -> Arc<TransportConfig> {
+/// Returns the default settings, except that nobody hangs up while others are measured. Datagrams
+/// get up to `mtu` bytes, if it is given; probes find the largest one that arrives.
+fn transport(mtu: Option<u16>) -> Arc<TransportConfig> {
     let mut transport = TransportConfig::default();
     transport.max_idle_timeout(None);
+    if let Some(mtu) = mtu {
+        let mut discovery = MtuDiscoveryConfig::default();
+        discovery.upper_bound(mtu);
+        transport.mtu_discovery_config(Some(discovery));
+    }
     Arc::new(transport)
 }
 
@@ -24,7 +30,7 @@ fn transport() -> Arc<TransportConfig> {
 ///
 /// # Errors
 /// The certificate cannot be made.
-pub fn server() -> Result<(ServerConfig, String), Failed> {
+pub fn server(mtu: Option<u16>) -> Result<(ServerConfig, String), Failed> {
     let made = rcgen::generate_simple_self_signed([NAME.to_owned()])?;
     let certificate: CertificateDer<'static> = made.cert.into();
     let digits = certificate.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -35,7 +41,7 @@ pub fn server() -> Result<(ServerConfig, String), Failed> {
         .with_no_client_auth()
         .with_single_cert(vec![certificate], key.into())?;
     let mut config = ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(tls)?));
-    config.transport_config(transport());
+    config.transport_config(transport(mtu));
     Ok((config, digits))
 }
 
@@ -43,10 +49,11 @@ pub fn server() -> Result<(ServerConfig, String), Failed> {
 ///
 /// # Errors
 /// It is none.
-pub fn client(place: &str) -> Result<(SocketAddr, ClientConfig), Failed> {
+pub fn client(place: &str, mtu: Option<u16>) -> Result<(SocketAddr, ClientConfig), Failed> {
     let (address, digits) = place.split_once('#').ok_or("a place is ADDRESS#CERTIFICATE")?;
     let byte = |at: usize| digits.get(at..at + 2).map(|two| u8::from_str_radix(two, 16));
-    let bytes = (0..digits.len()).step_by(2).map(|at| byte(at).ok_or("an odd digit")?.map_err(|_| "a wrong digit"));
+    let bytes =
+        (0..digits.len()).step_by(2).map(|at| byte(at).ok_or("an odd digit")?.map_err(|_| "a wrong digit"));
     let mut roots = rustls::RootCertStore::empty();
     roots.add(CertificateDer::from(bytes.collect::<Result<Vec<u8>, _>>()?))?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -55,6 +62,6 @@ pub fn client(place: &str) -> Result<(SocketAddr, ClientConfig), Failed> {
         .with_root_certificates(roots)
         .with_no_client_auth();
     let mut config = ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls)?));
-    config.transport_config(transport());
+    config.transport_config(transport(mtu));
     Ok((address.parse()?, config))
 }

@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use quinn_proto::{
-    ClientConfig, Connection, ConnectionHandle, DatagramEvent, Dir, Endpoint, EndpointConfig, Event, ReadError,
-    ServerConfig, StreamId, WriteError,
+    ClientConfig, Connection, ConnectionHandle, DatagramEvent, Dir, Endpoint, EndpointConfig, Event,
+    ReadError, ServerConfig, StreamId, WriteError,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -48,10 +48,14 @@ struct Side {
 }
 
 impl Side {
-    fn new(socket: UdpSocket, server: Option<ServerConfig>) -> Side {
-        Side {
+    fn new(socket: UdpSocket, server: Option<ServerConfig>, mtu: Option<u16>) -> Result<Side, Failed> {
+        let mut config = EndpointConfig::default();
+        if let Some(mtu) = mtu {
+            config.max_udp_payload_size(mtu)?;
+        }
+        Ok(Side {
             socket,
-            endpoint: Endpoint::new(Arc::new(EndpointConfig::default()), server.map(Arc::new), true, None),
+            endpoint: Endpoint::new(Arc::new(config), server.map(Arc::new), true, None),
             connection: None,
             peer: None,
             stream: None,
@@ -61,14 +65,14 @@ impl Side {
             outgoing: Vec::with_capacity(DATAGRAM_MAX),
             inbox: Vec::new(),
             sent: Arc::default(),
-        }
+        })
     }
 
     /// Connects to a server, and opens the stream.
-    fn connect(peer: SocketAddr, config: ClientConfig) -> Result<Side, Failed> {
+    fn connect(peer: SocketAddr, config: ClientConfig, mtu: Option<u16>) -> Result<Side, Failed> {
         let socket = UdpSocket::bind((peer.ip(), 0))?;
         socket.connect(peer)?;
-        let mut side = Side::new(socket, None);
+        let mut side = Side::new(socket, None, mtu)?;
         side.peer = Some(peer);
         side.connection = Some(side.endpoint.connect(Instant::now(), config, peer, certificate::NAME)?);
         while !side.is_connected {
@@ -114,7 +118,9 @@ impl Side {
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
                 return self.handle_timeout();
             }
-            Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::ConnectionRefused) => return Ok(()),
+            Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::ConnectionRefused) => {
+                return Ok(());
+            }
             Err(error) => return Err(error.into()),
         };
         let now = Instant::now();
@@ -204,7 +210,6 @@ impl Side {
         let _ = chunks.finalize();
         if ended { Err("the stream has ended".into()) } else { Ok(()) }
     }
-
 }
 
 impl Carrier for Side {
@@ -264,9 +269,9 @@ impl Carrier for Side {
 ///
 /// # Errors
 /// The connection is lost.
-pub fn serve(address: &str) -> Result<(), Failed> {
-    let (config, digits) = certificate::server()?;
-    let mut side = Side::new(UdpSocket::bind(address)?, Some(config));
+pub fn serve(address: &str, mtu: Option<u16>) -> Result<(), Failed> {
+    let (config, digits) = certificate::server(mtu)?;
+    let mut side = Side::new(UdpSocket::bind(address)?, Some(config), mtu)?;
     let sent = side.sent.clone();
     say(&format!("ready {}#{digits}", side.socket.local_addr()?))?;
     message::answer_counts(move || Some(sent.load(Ordering::Relaxed)));
@@ -277,7 +282,7 @@ pub fn serve(address: &str) -> Result<(), Failed> {
 ///
 /// # Errors
 /// The connection is lost, or an answer is wrong.
-pub fn client(place: &str) -> Result<(), Failed> {
-    let (peer, config) = certificate::client(place)?;
-    message::follow_orders(&mut Side::connect(peer, config)?)
+pub fn client(place: &str, mtu: Option<u16>) -> Result<(), Failed> {
+    let (peer, config) = certificate::client(place, mtu)?;
+    message::follow_orders(&mut Side::connect(peer, config, mtu)?)
 }

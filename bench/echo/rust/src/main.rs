@@ -1,5 +1,6 @@
 //! Peers of `bifrost bench echo` over QUIC: `echo-rust quinn-proto|quinn serve ADDRESS`,
-//! `echo-rust quinn-proto|quinn client WHERE`, `echo-rust quinn-proto|quinn version`.
+//! `echo-rust quinn-proto|quinn client WHERE`, `echo-rust quinn-proto|quinn version`. Behind
+//! `quinn-proto` the most bytes of a datagram may stand: `--mtu 65000`.
 //!
 //! The README of `bench/echo` has the lines that they read and print. [`message`] has the form of a
 //! message, [`machine`] the state machine of quinn-proto with one thread, [`quinn_side`] quinn.
@@ -15,8 +16,10 @@ fn main() -> Result<(), Failed> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words[..] {
-        ["quinn-proto", "serve", address] => machine::serve(address),
-        ["quinn-proto", "client", place] => machine::client(place),
+        ["quinn-proto", "serve", address] => machine::serve(address, None),
+        ["quinn-proto", "client", place] => machine::client(place, None),
+        ["quinn-proto", "--mtu", mtu, "serve", address] => machine::serve(address, Some(mtu.parse()?)),
+        ["quinn-proto", "--mtu", mtu, "client", place] => machine::client(place, Some(mtu.parse()?)),
         ["quinn", "serve", address] => quinn_side::serve(address),
         ["quinn", "client", place] => quinn_side::client(place),
         [name @ ("quinn-proto" | "quinn"), "version"] => message::say(&version(name)),

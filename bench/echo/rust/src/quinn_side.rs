@@ -28,7 +28,7 @@ async fn read(stream: &mut RecvStream, bytes: &mut Vec<u8>) -> Result<Head, Fail
 /// The connection is lost.
 pub fn serve(address: &str) -> Result<(), Failed> {
     runtime()?.block_on(async {
-        let (config, digits) = certificate::server()?;
+        let (config, digits) = certificate::server(None)?;
         let endpoint = Endpoint::server(config, address.parse()?)?;
         say(&format!("ready {}#{digits}", endpoint.local_addr()?))?;
         let connection = endpoint.accept().await.ok_or("the endpoint is closed")?.await?;
@@ -81,7 +81,7 @@ impl Client {
 /// # Errors
 /// The connection is lost, or an answer is wrong.
 pub fn client(place: &str) -> Result<(), Failed> {
-    let (peer, config) = certificate::client(place)?;
+    let (peer, config) = certificate::client(place, None)?;
     let (lines, mut orders) = tokio::sync::mpsc::channel(1);
     std::thread::spawn(move || {
         for line in std::io::stdin().lock().lines().map_while(Result::ok) {

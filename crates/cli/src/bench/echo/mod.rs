@@ -99,6 +99,9 @@ pub struct Args {
     /// The most bytes of a datagram of the raw sockets
     #[arg(long, value_name = "N", default_value_t = PACKET.1, value_parser = packet)]
     packet: usize,
+    /// The most bytes of a datagram of quinn-proto, which it finds by probes [default: 1452]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1200..=65_507))]
+    mtu: Option<u16>,
     /// The share of datagrams that are lost, in percent
     #[arg(long, value_name = "PERCENT", value_parser = share)]
     loss: Option<f64>,
@@ -200,7 +203,7 @@ impl Args {
             bar.set_message(format!("making the programs of {}", peer.name()));
             let folder = folder.join(peer.name());
             std::fs::create_dir(&folder)?;
-            match peer.prepare(&folder, &self.peers_folder) {
+            match peer.prepare(&folder, &self.peers_folder, self.mtu) {
                 Ok((system, version)) => {
                     bar.suspend(|| anstream::println!("{}: {version}", peer.name()));
                     systems.push(system);

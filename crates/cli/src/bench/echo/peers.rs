@@ -177,18 +177,26 @@ impl Peer {
         })
     }
 
-    /// Compiles its program, in a folder that is for it alone; those in Rust in `package`. Returns
-    /// the versions, too.
+    /// Compiles its program, in a folder that is for it alone; those in Rust in `package`. Datagrams
+    /// of quinn-proto get up to `mtu` bytes, if it is given. Returns the versions, too.
     ///
     /// # Errors
     /// The reason why it does not take part.
-    pub fn prepare(self, folder: &Path, package: &Path) -> Result<(System, String), String> {
+    pub fn prepare(
+        self,
+        folder: &Path,
+        package: &Path,
+        mtu: Option<u16>,
+    ) -> Result<(System, String), String> {
         let Some((library, sources)) = self.library() else {
             let made = build_rust(package, "echo-rust", ["bench/echo/rust", "--peers-folder"])?;
             let mut ask = Command::new(&made.program);
             let output = ask.args([self.name(), "version"]).output().map_err(|error| error.to_string())?;
             let version = format!("{}, by {}", String::from_utf8_lossy(&output.stdout).trim(), made.version);
-            let words = vec![self.name().to_owned()];
+            let mut words = vec![self.name().to_owned()];
+            if let Some(mtu) = mtu.filter(|_| self == Peer::QuinnProto) {
+                words.extend(["--mtu".to_owned(), mtu.to_string()]);
+            }
             return Ok((self.system(made.program, words, "127.0.0.1:0"), version));
         };
         let Made { program, version } = library.prepare(folder, sources, &[SHARED])?;
