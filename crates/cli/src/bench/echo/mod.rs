@@ -274,7 +274,7 @@ fn print(cores: Cores, all: &[Measured], weather: Option<&Weather>) {
             }
         }
     }
-    let weather = weather.map_or(String::new(), |Weather { loss, repeat, reorder, delay, seed }| {
+    let weather = weather.map_or(String::new(), |Weather { loss, repeat, reorder, delay, seed, .. }| {
         let percent = |share: &f64| share * 100.0;
         format!(
             "; {} % lost, {} % twice, {} % late, {} us each way, seed {seed}",

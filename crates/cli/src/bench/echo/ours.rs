@@ -37,6 +37,8 @@ pub enum Over {
     Tcp,
     /// The same with TLS
     Tls,
+    /// QUIC with the calls of REX
+    Quic,
     /// Unix sockets
     Unix,
     /// Shared memory
@@ -49,6 +51,7 @@ impl Over {
         match self {
             Over::Tcp => "tcp",
             Over::Tls => "tls",
+            Over::Quic => "quic",
             Over::Unix => "unix",
             Over::Shm => "shm",
         }
@@ -59,6 +62,7 @@ impl Over {
         match self {
             Over::Tcp => "tcp://127.0.0.1:0".to_owned(),
             Over::Tls => "tls://127.0.0.1:0".to_owned(),
+            Over::Quic => "quic://127.0.0.1:0".to_owned(),
             Over::Unix => format!("unix://{}/unix", folder.display()),
             Over::Shm => format!("shm://{}/shm", folder.display()),
         }

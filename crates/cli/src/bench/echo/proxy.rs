@@ -9,7 +9,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, UdpSocket};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -35,6 +35,8 @@ pub struct Weather {
     pub repeat: f64,
     /// The share of datagrams that take twice the delay, so that others overtake them.
     pub reorder: f64,
+    /// The share of datagrams of which one bit is turned.
+    pub damage: f64,
     /// The time under way in each direction.
     pub delay: Duration,
     /// The seed of all decisions.
@@ -91,6 +93,7 @@ impl Link {
         let random = &mut self.random[direction as usize];
         // All are drawn for each datagram, so that one decision does not change later ones.
         let (loss, repeat, reorder) = (random.f64(), random.f64(), random.f64());
+        let (damage, bit) = (random.f64(), random.usize(..));
         if loss < self.weather.loss || self.under_way.len() >= UNDER_WAY_MAX {
             self.counts.lost.fetch_add(1, Ordering::Relaxed);
             return;
@@ -102,8 +105,13 @@ impl Link {
         }
         let copies = if repeat < self.weather.repeat { 2 } else { 1 };
         self.counts.repeated.fetch_add(copies - 1, Ordering::Relaxed);
+        let mut bytes = bytes.to_vec();
+        if damage < self.weather.damage && !bytes.is_empty() {
+            let bit = bit % (bytes.len() * 8);
+            bytes[bit / 8] ^= 1 << (bit % 8);
+        }
         for _ in 0..copies {
-            self.under_way.push(Reverse((at, self.next, direction, bytes.to_vec())));
+            self.under_way.push(Reverse((at, self.next, direction, bytes.clone())));
             self.next += 1;
         }
     }
@@ -128,7 +136,7 @@ impl Link {
 pub struct Proxy {
     address: SocketAddr,
     counts: Arc<Counts>,
-    // The thread ends when this end of the pair is closed.
+    // The thread ends when this end of the pair is closed, and moves the client at a byte.
     alive: Option<UnixStream>,
     thread: Option<JoinHandle<io::Result<()>>>,
 }
@@ -157,6 +165,14 @@ impl Proxy {
     /// Returns the address for the client.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Changes the address of the client that the server sees.
+    ///
+    /// # Errors
+    /// The thread has ended.
+    pub fn move_client(&mut self) -> io::Result<()> {
+        self.alive.as_mut().map_or(Ok(()), |alive| alive.write_all(&[1]))
     }
 
     /// Returns the counts up to now.
@@ -204,7 +220,14 @@ impl Driver {
             poll(&mut ready, wait.as_ref())?;
             let [front, back, end] = ready.map(|one| !one.revents().is_empty());
             if end {
-                return Ok(());
+                if self.end.read(&mut [0])? == 0 {
+                    return Ok(());
+                }
+                let back = UdpSocket::bind((self.back.peer_addr()?.ip(), 0))?;
+                back.connect(self.back.peer_addr()?)?;
+                back.set_nonblocking(true)?;
+                self.back = back;
+                continue;
             }
             if front {
                 self.receive(Direction::ToServer)?;
@@ -292,7 +315,7 @@ mod tests {
     #[test]
     fn a_seed_reproduces_the_fates() {
         let delay = Duration::from_micros(500);
-        let weather = Weather { loss: 0.1, repeat: 0.1, reorder: 0.1, delay, seed: 7 };
+        let weather = Weather { loss: 0.1, repeat: 0.1, reorder: 0.1, damage: 0.0, delay, seed: 7 };
         let once = arrivals(weather, ToServer, 1000);
         assert_eq!(once, arrivals(weather, ToServer, 1000));
         assert_ne!(once, arrivals(Weather { seed: 8, ..weather }, ToServer, 1000));
