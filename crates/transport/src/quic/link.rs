@@ -539,6 +539,22 @@ impl Link {
         is_ready
     }
 
+    /// Says that nobody waits for the bell of a stream.
+    pub(crate) fn disarm(&mut self, id: StreamId) {
+        let Some(open) = self.streams.get_mut(&id) else { return };
+        open.is_armed = false;
+        if open.is_rung {
+            open.bell.silence();
+            open.is_rung = false;
+        }
+    }
+
+    /// True if a read of a stream gives something, or the end.
+    pub(crate) fn is_ready(&self, id: StreamId) -> bool {
+        let Some(open) = self.streams.get(&id) else { return true };
+        self.lost.is_some() || !open.inbox.is_empty() || open.end.is_some()
+    }
+
     /// True if nothing of the peer waits to be read.
     pub(crate) fn is_silent(&self, id: StreamId) -> bool {
         self.streams.get(&id).is_none_or(|open| open.inbox.is_empty() && open.end.is_none())

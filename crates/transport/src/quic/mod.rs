@@ -301,7 +301,8 @@ impl QuicStream {
             if let Some(count) = self.try_read(into, limit)? {
                 return Ok(count);
             }
-            match wait_for(self.event(), deadline) {
+            let Shared { wired, id, bell } = &*self.shared;
+            match wired.wait_readable(*id, bell, deadline) {
                 Ok(true) => {}
                 Ok(false) => return Err(ReadError::TimedOut),
                 Err(error) => return Err(ReadError::Io(error.into())),

@@ -7,7 +7,9 @@
 //! Locks, in the order in which they may be taken: the links of the port; a link; the endpoint or
 //! the timers. No lock is held over a call of the system but that of a link, while it sends.
 //!
-//! The receiver sleeps until the first timer. A timer that is set to an earlier time by another
+//! The right to receive is the **baton** ([`Baton`]): the thread has it, or a read that waits.
+//!
+//! Who receives sleeps until the first timer. A timer that is set to an earlier time by another
 //! thread wakes it. For that to be rare, it sleeps only for [`WATCH`] while there is traffic:
 //! timers of packets under way are later than that.
 
@@ -33,6 +35,7 @@ use super::link::{Bell, Link};
 use super::settings;
 use crate::attention::Attention;
 use crate::identity::Identity;
+use crate::rest::Want;
 use crate::tls::TlsServer;
 
 /// The sleep of the receiver while there is traffic.
@@ -125,6 +128,9 @@ pub(crate) struct Port {
     /// Until when the receiver sleeps, in microseconds after `epoch`; 0 while it works.
     sleeps_until: AtomicU64,
     epoch: Instant,
+    /// Locked by who has the baton.
+    receiver: Mutex<Receiver>,
+    baton: Baton,
     listening: Option<Listening>,
     /// True once the listener is gone: there are no new connections, and the last stream ends it.
     is_ended: AtomicBool,
@@ -218,11 +224,13 @@ impl Port {
             timers: Mutex::new(BTreeSet::new()),
             sleeps_until: AtomicU64::new(0),
             epoch: Instant::now(),
+            receiver: Mutex::new(Receiver::new(Instant::now())),
+            baton: Baton::default(),
             listening,
             is_ended: AtomicBool::new(false),
         });
-        let receiver = Receiver::new(port.clone());
-        std::thread::Builder::new().name("bifrost-quic".to_owned()).spawn(move || receiver.run())?;
+        let running = port.clone();
+        std::thread::Builder::new().name("bifrost-quic".to_owned()).spawn(move || running.run())?;
         Ok(port)
     }
 
@@ -231,6 +239,7 @@ impl Port {
     pub(crate) fn end(&self) {
         self.is_ended.store(true, Ordering::Release);
         self.wake();
+        self.baton.tell();
     }
 
     fn wake(&self) {
@@ -416,6 +425,43 @@ impl Wired {
         Some(self.changed.wait_timeout(link, left).unwrap_or_else(PoisonError::into_inner).0)
     }
 
+    /// Waits until a stream is ready, or its bell rings; false if the deadline has passed.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub(crate) fn wait_readable(
+        &self,
+        id: StreamId,
+        bell: &Bell,
+        deadline: Option<Instant>,
+    ) -> rustix::io::Result<bool> {
+        let port = &self.port;
+        let is_late = || deadline.is_some_and(|deadline| deadline <= Instant::now());
+        if is_late() {
+            return Ok(false);
+        }
+        let is_done = || {
+            let mut link = self.link();
+            // Its bell would be rung for nobody.
+            link.disarm(id);
+            bell.attention.is_deaf() || link.is_ready(id) || is_late()
+        };
+        if port.receive_until(&bell.event, deadline, is_done) {
+            return Ok(!is_late() || self.link().is_ready(id));
+        }
+        if self.link().arm(Instant::now(), id, Want::Bytes) {
+            return Ok(true);
+        }
+        port.baton.waiting.fetch_add(1, Ordering::SeqCst);
+        // If nobody has the baton now, the thread takes it.
+        if port.baton.held_since.load(Ordering::SeqCst) == 0 {
+            port.baton.tell();
+        }
+        let woken = crate::socket::wait_for(&bell.event, PollFlags::IN, deadline);
+        port.baton.waiting.fetch_sub(1, Ordering::SeqCst);
+        woken
+    }
+
     /// Wakes all who wait for a change.
     pub(crate) fn wake(&self) {
         self.changed.notify_all();
@@ -491,9 +537,135 @@ impl Wired {
     }
 }
 
-/// The thread of a port.
-struct Receiver {
-    port: Arc<Port>,
+/// The state of the baton: who may receive.
+///
+/// The thread of the port has it while nobody waits for a stream in a read. A read that waits takes
+/// it, if it is free, receives for all, and lets go of it when its own bytes are there: so an
+/// exchange needs no wake-up of another thread. While reads take it, the thread keeps away from it.
+///
+/// ```text
+///            wanted                         free for NAP
+/// thread has it ---> free <---> a read has it
+///      ^               |            |  for longer than HELD: the thread sleeps,
+///      +---------------+            |  and the read wakes it when it lets go
+/// ```
+#[derive(Debug, Default)]
+struct Baton {
+    /// A read would have taken it, but the thread had it.
+    is_wanted: AtomicBool,
+    /// Since when a read has it, in microseconds after the port's begin; 0 if none has.
+    held_since: AtomicU64,
+    /// When the last read has let go of it.
+    freed_at: AtomicU64,
+    /// Reads that wait for their bells, because another one has it.
+    waiting: AtomicUsize,
+    /// True while the thread sleeps until it is told.
+    is_asleep: AtomicBool,
+    told: Mutex<bool>,
+    tell: Condvar,
+}
+
+/// The time after which the thread takes a baton that nobody has taken, and that of its looks.
+const NAP: Duration = Duration::from_micros(500);
+/// The time after which the thread waits to be told that a read has let go of the baton.
+const HELD: Duration = Duration::from_millis(1);
+
+impl Baton {
+    fn tell(&self) {
+        *lock(&self.told) = true;
+        self.tell.notify_one();
+    }
+
+    /// Waits to be told, or for some time.
+    fn nap(&self, time: Option<Duration>) {
+        let mut told = lock(&self.told);
+        if !*told {
+            told = match time {
+                Some(time) => self.tell.wait_timeout(told, time).unwrap_or_else(PoisonError::into_inner).0,
+                None => self.tell.wait(told).unwrap_or_else(PoisonError::into_inner),
+            };
+        }
+        *told = false;
+    }
+}
+
+impl Port {
+    fn micros(&self) -> u64 {
+        // Not 0, which says that nobody has it.
+        (self.epoch.elapsed().as_micros() as u64).max(1)
+    }
+
+    /// The work of the port's thread.
+    fn run(self: &Arc<Port>) {
+        loop {
+            {
+                let mut receiver = lock(&self.receiver);
+                while !self.baton.is_wanted.swap(false, Ordering::AcqRel) {
+                    receiver.turn(self, None, None);
+                    if self.is_ended.load(Ordering::Acquire) && receiver.end(self) {
+                        return;
+                    }
+                }
+                self.baton.freed_at.store(self.micros(), Ordering::SeqCst);
+            }
+            self.keep_away();
+        }
+    }
+
+    /// Waits until no read has the baton, nor has had it for a while.
+    fn keep_away(&self) {
+        let baton = &self.baton;
+        while !self.is_ended.load(Ordering::Acquire) {
+            let (now, held) = (self.micros(), baton.held_since.load(Ordering::SeqCst));
+            let free = now.saturating_sub(baton.freed_at.load(Ordering::SeqCst));
+            if held == 0 {
+                if free >= NAP.as_micros() as u64 || baton.waiting.load(Ordering::SeqCst) > 0 {
+                    return;
+                }
+                baton.nap(Some(NAP));
+            } else if now.saturating_sub(held) < HELD.as_micros() as u64 {
+                baton.nap(Some(NAP));
+            } else {
+                baton.is_asleep.store(true, Ordering::SeqCst);
+                // SeqCst on both sides: either this sees that it is free, or the read that lets go of
+                // it sees that the thread sleeps.
+                if baton.held_since.load(Ordering::SeqCst) != 0 {
+                    baton.nap(None);
+                }
+                baton.is_asleep.store(false, Ordering::SeqCst);
+            }
+        }
+    }
+
+    /// Receives for all until `is_done`, if the baton is free. False if it is not: then the bell
+    /// rings.
+    fn receive_until(
+        self: &Arc<Port>,
+        bell: &OwnedFd,
+        deadline: Option<Instant>,
+        mut is_done: impl FnMut() -> bool,
+    ) -> bool {
+        let Ok(mut receiver) = self.receiver.try_lock() else {
+            self.baton.is_wanted.store(true, Ordering::Release);
+            return false;
+        };
+        let baton = &self.baton;
+        baton.held_since.store(self.micros(), Ordering::SeqCst);
+        while !is_done() {
+            receiver.turn(self, deadline, Some(bell));
+        }
+        drop(receiver);
+        baton.freed_at.store(self.micros(), Ordering::SeqCst);
+        baton.held_since.store(0, Ordering::SeqCst);
+        if baton.is_asleep.load(Ordering::SeqCst) || baton.waiting.load(Ordering::SeqCst) > 0 {
+            baton.tell();
+        }
+        true
+    }
+}
+
+/// The right to receive, and what it needs.
+pub(crate) struct Receiver {
     buffers: Vec<u8>,
     /// Packets of the endpoint and of connections.
     bytes: Vec<u8>,
@@ -502,39 +674,37 @@ struct Receiver {
 }
 
 impl Receiver {
-    fn new(port: Arc<Port>) -> Receiver {
+    fn new(now: Instant) -> Receiver {
         let (buffers, bytes, touched) = (vec![0; BUFFERS * BUFFER_BYTES], Vec::new(), Vec::new());
-        Receiver { traffic: port.epoch, port, buffers, bytes, touched }
+        Receiver { buffers, bytes, touched, traffic: now }
     }
 
-    fn run(mut self) {
-        loop {
-            self.sleep();
-            if self.receive().is_err() {
-                std::thread::sleep(ERROR_PAUSE);
-            }
-            self.work();
-            self.expire();
-            if self.port.is_ended.load(Ordering::Acquire) && self.end() {
-                return;
-            }
+    /// Waits for packets, a wake, the first timer or the deadline, or for `bell`; then takes what
+    /// is there, and does what is due.
+    fn turn(&mut self, port: &Arc<Port>, deadline: Option<Instant>, bell: Option<&OwnedFd>) {
+        self.sleep(port, deadline, bell);
+        if self.receive(port).is_err() {
+            std::thread::sleep(ERROR_PAUSE);
         }
+        self.work(port);
+        self.expire(port);
     }
 
-    /// Waits for packets, a wake, or the first timer.
-    fn sleep(&self) {
-        let port = &*self.port;
+    fn sleep(&self, port: &Port, deadline: Option<Instant>, bell: Option<&OwnedFd>) {
         let first = || lock(&port.timers).first().map(|(at, _)| *at);
         let now = Instant::now();
         let watch = (now.saturating_duration_since(self.traffic) < TRAFFIC).then(|| now + WATCH);
-        let until = [first(), watch].into_iter().flatten().min();
+        let until = [first(), watch, deadline].into_iter().flatten().min();
         let micros = until.map_or(u64::MAX, |at| at.saturating_duration_since(port.epoch).as_micros() as u64);
         port.sleeps_until.store(micros.max(1), Ordering::SeqCst);
         // A timer that was set before the store is seen here.
         let until = [until, first()].into_iter().flatten().min();
         let time = until.map(|at| timespec(at.saturating_duration_since(Instant::now())));
-        let mut waited =
-            [PollFd::new(&port.socket, PollFlags::IN), PollFd::new(&port.wake, PollFlags::IN)];
+        let mut waited = [
+            PollFd::new(&port.socket, PollFlags::IN),
+            PollFd::new(&port.wake, PollFlags::IN),
+            PollFd::new(bell.unwrap_or(&port.wake), PollFlags::IN),
+        ];
         let _ = poll(&mut waited, time.as_ref());
         let is_woken = !waited[1].revents().is_empty();
         port.sleeps_until.store(0, Ordering::SeqCst);
@@ -544,8 +714,7 @@ impl Receiver {
     }
 
     /// Takes the packets that are there.
-    fn receive(&mut self) -> io::Result<()> {
-        let port = self.port.clone();
+    fn receive(&mut self, port: &Arc<Port>) -> io::Result<()> {
         let mut buffers = std::mem::take(&mut self.buffers);
         let mut result = Ok(());
         // A flood does not keep timers waiting.
@@ -568,7 +737,7 @@ impl Receiver {
             self.traffic = now;
             for (buffer, meta) in slices.iter().zip(&meta).take(count) {
                 for packet in buffer[..meta.len.min(buffer.len())].chunks(meta.stride.max(1)) {
-                    self.take(now, meta, packet);
+                    self.take(port, now, meta, packet);
                 }
             }
             if count < BUFFERS {
@@ -580,8 +749,7 @@ impl Receiver {
     }
 
     /// Gives a packet to its connection.
-    fn take(&mut self, now: Instant, meta: &RecvMeta, packet: &[u8]) {
-        let port = self.port.clone();
+    fn take(&mut self, port: &Arc<Port>, now: Instant, meta: &RecvMeta, packet: &[u8]) {
         let ecn = meta.ecn.and_then(|ecn| quinn_proto::EcnCodepoint::from_bits(ecn as u8));
         self.bytes.clear();
         let event = lock(&port.endpoint).handle(
@@ -598,7 +766,7 @@ impl Receiver {
                 wired.link().handle_event(now, event);
                 self.touch(wired);
             }
-            Some(DatagramEvent::NewConnection(incoming)) => self.greet(now, incoming),
+            Some(DatagramEvent::NewConnection(incoming)) => self.greet(port, now, incoming),
             Some(DatagramEvent::Response(transmit)) => port.send(&transmit, &self.bytes),
             None => {}
         }
@@ -611,8 +779,7 @@ impl Receiver {
     }
 
     /// Takes or refuses a new connection.
-    fn greet(&mut self, now: Instant, incoming: Incoming) {
-        let port = self.port.clone();
+    fn greet(&mut self, port: &Arc<Port>, now: Instant, incoming: Incoming) {
         let remote = incoming.remote_address();
         self.bytes.clear();
         let Some(listening) = port.listening.as_ref() else {
@@ -659,18 +826,18 @@ impl Receiver {
     }
 
     /// Goes on with the connections that were given packets, or whose timers have expired.
-    fn work(&mut self) {
+    fn work(&mut self, port: &Arc<Port>) {
         for wired in std::mem::take(&mut self.touched) {
-            self.go_on(&wired);
+            self.go_on(port, &wired);
         }
     }
 
-    fn go_on(&mut self, wired: &Arc<Wired>) {
+    fn go_on(&mut self, port: &Port, wired: &Arc<Wired>) {
         let now = Instant::now();
         let mut link = wired.link();
         wired.pump_with(now, &mut link, &mut self.bytes);
         wired.look(&mut link);
-        if let Some(listening) = &self.port.listening {
+        if let Some(listening) = &port.listening {
             let mut is_new = false;
             while let Some(id) = link.accept() {
                 lock(&listening.streams).push_back(Accepted { wired: wired.clone(), id });
@@ -682,20 +849,20 @@ impl Receiver {
         }
         if link.is_drained() {
             drop(link);
-            lock(&self.port.links).remove(&wired.handle);
+            lock(&port.links).remove(&wired.handle);
             let registered = lock(&wired.registered).take();
             if let Some(at) = registered {
-                lock(&self.port.timers).remove(&(at, wired.handle.0));
+                lock(&port.timers).remove(&(at, wired.handle.0));
             }
         }
     }
 
     /// Does what is due.
-    fn expire(&mut self) {
+    fn expire(&mut self, port: &Arc<Port>) {
         loop {
             let now = Instant::now();
             let handle = {
-                let mut timers = lock(&self.port.timers);
+                let mut timers = lock(&port.timers);
                 match timers.first().copied() {
                     Some((at, handle)) if at <= now => {
                         timers.pop_first();
@@ -704,31 +871,21 @@ impl Receiver {
                     _ => return,
                 }
             };
-            let Some(wired) = lock(&self.port.links).get(&ConnectionHandle(handle)).cloned() else { continue };
+            let Some(wired) = lock(&port.links).get(&ConnectionHandle(handle)).cloned() else { continue };
             *lock(&wired.registered) = None;
             {
                 let mut link = wired.link();
                 link.handle_timeout(now);
-                self.keep(now, &wired, &mut link);
+                keep(port, now, &wired, &mut link);
             }
-            self.go_on(&wired);
-        }
-    }
-
-    /// Ends a handshake that takes too long.
-    fn keep(&self, now: Instant, wired: &Wired, link: &mut Link) {
-        let Some(listening) = &self.port.listening else { return };
-        let age = now.saturating_duration_since(wired.began);
-        let is_greeting = wired.is_greeting.load(Ordering::Acquire);
-        if is_greeting && age >= listening.limits.handshake_time && link.lost().is_none() {
-            link.end(now, 0, "the handshake took too long");
+            self.go_on(port, &wired);
         }
     }
 
     /// Ends connections without streams, once the listener is gone. True when none are left.
-    fn end(&mut self) -> bool {
+    fn end(&mut self, port: &Port) -> bool {
         let now = Instant::now();
-        let links: Vec<Arc<Wired>> = lock(&self.port.links).values().cloned().collect();
+        let links: Vec<Arc<Wired>> = lock(&port.links).values().cloned().collect();
         for wired in &links {
             let mut link = wired.link();
             if link.streams() == 0 && link.lost().is_none() {
@@ -740,6 +897,17 @@ impl Receiver {
         links.is_empty()
     }
 }
+
+/// Ends a handshake that takes too long.
+fn keep(port: &Port, now: Instant, wired: &Wired, link: &mut Link) {
+    let Some(listening) = &port.listening else { return };
+    let age = now.saturating_duration_since(wired.began);
+    let is_greeting = wired.is_greeting.load(Ordering::Acquire);
+    if is_greeting && age >= listening.limits.handshake_time && link.lost().is_none() {
+        link.end(now, 0, "the handshake took too long");
+    }
+}
+
 
 /// Makes the bell of a stream.
 ///
