@@ -68,8 +68,7 @@ impl Asking {
             self.flushed = now;
         }
         (self.waits, self.told) = (true, None);
-        self.interval =
-            (trip.cautious + self.service + 4 * self.variation).clamp(INTERVAL_MIN, INTERVAL_MAX);
+        self.interval = (trip.cautious + self.service + 4 * self.variation).clamp(INTERVAL_MIN, INTERVAL_MAX);
         self.next = now.after(self.interval);
     }
 
@@ -205,7 +204,9 @@ mod tests {
         let mut asking = Asking::default();
         assert_eq!(asking.call(Micros(0)), None);
         asking.on_flush(Micros(0), 10, TRIP);
-        let known = |asking: &Asking| asking.call(Micros(9)).map(|call| (call.bytes, call.state, call.before, call.ms));
+        let known = |asking: &Asking| {
+            asking.call(Micros(9)).map(|call| (call.bytes, call.state, call.before, call.ms))
+        };
         assert_eq!(known(&asking), Some((0..10, None, 0, 0)));
         assert!(asking.on_state(0, CallState::Arrived, 3, 0));
         assert_eq!(known(&asking), Some((0..10, Some(CallState::Arrived), 3, 0)));

@@ -376,10 +376,8 @@ impl Listener {
 impl Listener {
     /// Waits for a connection or for a stop.
     fn wait(&self) -> io::Result<()> {
-        let mut waited_for = [
-            PollFd::new(&self.socket, PollFlags::IN),
-            PollFd::new(&self.stopper.stop.event, PollFlags::IN),
-        ];
+        let mut waited_for =
+            [PollFd::new(&self.socket, PollFlags::IN), PollFd::new(&self.stopper.stop.event, PollFlags::IN)];
         rustix::io::retry_on_intr(|| poll(&mut waited_for, None))?;
         Ok(())
     }

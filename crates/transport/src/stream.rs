@@ -289,7 +289,9 @@ impl Stream {
         match &self.medium {
             Medium::Tls(stream) => Base::Tls(stream.clone()),
             Medium::Socket(_) => Base::Socket,
-            Medium::Shm(_) | Medium::Web(_) | Medium::Quic(_) => panic!("a websocket is opened over a socket or TLS"),
+            Medium::Shm(_) | Medium::Web(_) | Medium::Quic(_) => {
+                panic!("a websocket is opened over a socket or TLS")
+            }
         }
     }
 

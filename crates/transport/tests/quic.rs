@@ -134,7 +134,11 @@ fn a_call_that_is_never_read_has_not_run() {
         assert_eq!(read_exact(&mut server, read).len(), read);
         drop(server);
         let (why, told) = lost(&mut client);
-        assert_eq!((&why, told), (&LinkError::Ended("the server has ended the session".into()), ran), "{read}");
+        assert_eq!(
+            (&why, told),
+            (&LinkError::Ended("the server has ended the session".into()), ran),
+            "{read}"
+        );
         // It says so again, and takes no more.
         assert_eq!(lost(&mut client).1, ran);
         assert!(client.write(b"more", far()).is_err());
@@ -182,7 +186,9 @@ fn echo(mut server: Stream) {
 fn all_bytes_arrive_through_bad_networks() {
     let ms = Duration::from_millis;
     let bad = |loss, delay| Weather { loss, delay, repeat: 0.05, reorder: 0.05, damage: 0.02, seed: 7 };
-    for (number, weather) in [bad(0.01, ms(1)), bad(0.05, ms(1)), bad(0.3, ms(1)), bad(0.05, ms(50))].into_iter().enumerate() {
+    for (number, weather) in
+        [bad(0.01, ms(1)), bad(0.05, ms(1)), bad(0.3, ms(1)), bad(0.05, ms(50))].into_iter().enumerate()
+    {
         let office = Office::new();
         let mut proxy = Proxy::start(office.socket(), weather).unwrap();
         let address = office.through(proxy.address().port());

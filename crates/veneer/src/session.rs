@@ -17,10 +17,10 @@ use std::time::Duration;
 use bifrost_client::asks_for_token;
 use bifrost_client::{Greeted, Options, is_trader};
 use bifrost_recorder::{Counters, Recorded, Stubs};
+use bifrost_transport::CallWatch;
 #[cfg(feature = "async")]
 use bifrost_transport::Stream;
 use bifrost_transport::{Address, KeyFiles};
-use bifrost_transport::CallWatch;
 use bifrost_wire::{BatchName, TraceContext};
 
 use crate::call::{Argument, Element, IntoArg, Reference, Results, Stub, client_type, operands, results};

@@ -233,9 +233,7 @@ fn with_pin(address: &Address, pin: Option<Pin>) -> String {
         (
             Address::Tls { pin: None, .. } | Address::Quic { pin: None, .. } | Address::Wss { pin: None, .. },
             Some(pin),
-        ) => {
-            address.clone().with_pin(pin).to_string()
-        }
+        ) => address.clone().with_pin(pin).to_string(),
         _ => address.to_string(),
     }
 }

@@ -84,6 +84,13 @@ struct Open {
 }
 
 impl Open {
+    fn hush(&mut self) {
+        if self.is_rung {
+            self.bell.silence();
+            self.is_rung = false;
+        }
+    }
+
     fn ring(&mut self) {
         if self.is_armed && !self.is_rung {
             self.is_rung = true;
@@ -389,8 +396,7 @@ impl Link {
         };
         let (inbox, inbox_bytes, end, stopped) = (VecDeque::new(), 0, None, None);
         let (is_armed, is_rung, is_full, written) = (false, false, false, 0);
-        let open =
-            Open { bell, is_armed, is_rung, is_full, inbox, inbox_bytes, end, stopped, written, role };
+        let open = Open { bell, is_armed, is_rung, is_full, inbox, inbox_bytes, end, stopped, written, role };
         self.streams.insert(id, open);
     }
 
@@ -408,10 +414,7 @@ impl Link {
     ) -> Result<Option<usize>, Gone> {
         let micros = self.micros(now);
         let open = self.streams.get_mut(&id).ok_or(Gone::Closed)?;
-        if open.is_rung {
-            open.bell.silence();
-            open.is_rung = false;
-        }
+        open.hush();
         if open.inbox.is_empty() {
             self.pull(now, id);
         }
@@ -535,6 +538,7 @@ impl Link {
                 Want::Room => !open.is_full || open.stopped.is_some(),
                 Want::Nothing => false,
             };
+        open.hush();
         open.is_armed = !is_ready;
         is_ready
     }
@@ -543,10 +547,7 @@ impl Link {
     pub(crate) fn disarm(&mut self, id: StreamId) {
         let Some(open) = self.streams.get_mut(&id) else { return };
         open.is_armed = false;
-        if open.is_rung {
-            open.bell.silence();
-            open.is_rung = false;
-        }
+        open.hush();
     }
 
     /// True if a read of a stream gives something, or the end.
@@ -588,5 +589,4 @@ impl Link {
         self.connection.close(now, VarInt::from_u32(code), Bytes::from_static(why.as_bytes()));
         self.lose(ConnectionError::LocallyClosed);
     }
-
 }

@@ -154,7 +154,8 @@ fn connect_to(
     let config = config.map_err(|why| ConnectFailure::Io(io::Error::other(why)))?;
     let port = known().port(remote.is_ipv6())?;
     let name = if rustls::pki_types::ServerName::try_from(host).is_ok() { host } else { tls::PINNED };
-    let wired = port.connect(config, remote, name).map_err(|why| ConnectFailure::Io(io::Error::other(why)))?;
+    let wired =
+        port.connect(config, remote, name).map_err(|why| ConnectFailure::Io(io::Error::other(why)))?;
     if !wired.wait_established(deadline) {
         wired.end("the handshake took too long");
         return Err(ConnectFailure::TimedOut);

@@ -13,7 +13,6 @@
 //! thread wakes it. For that to be rare, it sleeps only for [`WATCH`] while there is traffic:
 //! timers of packets under way are later than that.
 
-
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::fmt;
 use std::io::{self, IoSliceMut};
@@ -907,7 +906,6 @@ fn keep(port: &Port, now: Instant, wired: &Wired, link: &mut Link) {
         link.end(now, 0, "the handshake took too long");
     }
 }
-
 
 /// Makes the bell of a stream.
 ///

@@ -96,7 +96,10 @@ pub(crate) fn server(config: Arc<rustls::ServerConfig>) -> Result<ServerConfig, 
 ///
 /// # Errors
 /// The algorithms have none that QUIC begins with.
-pub(crate) fn client(config: rustls::ClientConfig, is_local: bool) -> Result<ClientConfig, NoInitialCipherSuite> {
+pub(crate) fn client(
+    config: rustls::ClientConfig,
+    is_local: bool,
+) -> Result<ClientConfig, NoInitialCipherSuite> {
     let crypto = QuicClientConfig::try_from(config)?;
     let mut config = ClientConfig::new(Arc::new(crypto));
     config.transport_config(transport(is_local));
