@@ -139,7 +139,10 @@ fn quic_sends_lost_datagrams_again() {
     }
     // Raw datagrams are not sent again.
     assert!(lines.iter().all(|line| line["peer"] != "raw udp"), "{lines:?}");
-    let (output, lines) = bench("--quick --sizes 16 --cores 0,0 --peers quinn-proto", &package());
+    let (output, lines) = bench(
+        "--quick --sizes 16 --cores 0,0 --mtu 8192 --ack-delay-us 2000 --peers quinn-proto",
+        &package(),
+    );
     assert!(output.status.success(), "{}", stderr(&output));
     let gate = "gate 0: quinn-proto / raw udp, 16 bytes both ways, cores 0,0";
     assert!(lines.iter().any(|line| line["target"] == gate), "{lines:?}");
@@ -169,6 +172,7 @@ fn mistakes_in_arguments_are_told() {
         ("--over rex", "invalid value 'rex'"),
         ("--peers corba", "invalid value 'corba'"),
         ("--mtu 1199", "1199 is not in 1200..=65507"),
+        ("--ack-delay-us 0", "0 is not in 1..=1000000"),
         ("--packet 100", "write a number of bytes from 512 to 65507"),
         ("--loss 51", "write a number from 0 to 50"),
         ("--delay-us 1000001", "1000001 is not in 0..=1000000"),

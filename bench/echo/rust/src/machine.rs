@@ -14,18 +14,19 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use quinn_proto::{
-    ClientConfig, Connection, ConnectionHandle, DatagramEvent, Dir, Endpoint, EndpointConfig, Event,
-    ReadError, ServerConfig, StreamId, WriteError,
+    ClientConfig, Connection, ConnectionHandle, DatagramEvent, Dir, Endpoint, Event, ReadError, ServerConfig,
+    StreamId, WriteError,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::certificate;
 use crate::message::{self, Carrier, Datagrams, Failed, say};
+use crate::settings::{self, Tuning};
 
 /// The bytes of the largest datagram.
 const DATAGRAM_MAX: usize = 65_536;
-/// The least time limit of the socket.
-const LEAST: Duration = Duration::from_millis(1);
+/// Shorter waits are exact, by one system call more: the time limit of a socket is counted in ticks
+/// of the system.
+const SHORT: Duration = Duration::from_millis(10);
 /// The limit is set anew when the wait is longer than so many of it.
 const FAR: u32 = 4;
 
@@ -48,14 +49,11 @@ struct Side {
 }
 
 impl Side {
-    fn new(socket: UdpSocket, server: Option<ServerConfig>, mtu: Option<u16>) -> Result<Side, Failed> {
-        let mut config = EndpointConfig::default();
-        if let Some(mtu) = mtu {
-            config.max_udp_payload_size(mtu)?;
-        }
+    fn new(socket: UdpSocket, server: Option<ServerConfig>, tuning: Tuning) -> Result<Side, Failed> {
+        let config = Arc::new(tuning.endpoint()?);
         Ok(Side {
             socket,
-            endpoint: Endpoint::new(Arc::new(config), server.map(Arc::new), true, None),
+            endpoint: Endpoint::new(config, server.map(Arc::new), true, None),
             connection: None,
             peer: None,
             stream: None,
@@ -69,12 +67,12 @@ impl Side {
     }
 
     /// Connects to a server, and opens the stream.
-    fn connect(peer: SocketAddr, config: ClientConfig, mtu: Option<u16>) -> Result<Side, Failed> {
+    fn connect(peer: SocketAddr, config: ClientConfig, tuning: Tuning) -> Result<Side, Failed> {
         let socket = UdpSocket::bind((peer.ip(), 0))?;
         socket.connect(peer)?;
-        let mut side = Side::new(socket, None, mtu)?;
+        let mut side = Side::new(socket, None, tuning)?;
         side.peer = Some(peer);
-        side.connection = Some(side.endpoint.connect(Instant::now(), config, peer, certificate::NAME)?);
+        side.connection = Some(side.endpoint.connect(Instant::now(), config, peer, settings::NAME)?);
         while !side.is_connected {
             side.step()?;
         }
@@ -98,9 +96,14 @@ impl Side {
                 connection.handle_timeout(now);
                 return self.events();
             }
-            if self.limit.is_zero() || wait < self.limit || wait > self.limit * FAR {
+            if wait < SHORT {
+                let wait = Timespec::try_from(wait)?;
+                if poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], Some(&wait))? == 0 {
+                    return self.handle_timeout();
+                }
+            } else if self.limit.is_zero() || wait < self.limit || wait > self.limit * FAR {
                 // A little less, so that the next wait does not have to set it again.
-                self.limit = (wait * 3 / 4).max(LEAST);
+                self.limit = wait * 3 / 4;
                 self.socket.set_read_timeout(Some(self.limit))?;
             }
         }
@@ -269,9 +272,9 @@ impl Carrier for Side {
 ///
 /// # Errors
 /// The connection is lost.
-pub fn serve(address: &str, mtu: Option<u16>) -> Result<(), Failed> {
-    let (config, digits) = certificate::server(mtu)?;
-    let mut side = Side::new(UdpSocket::bind(address)?, Some(config), mtu)?;
+pub fn serve(address: &str, tuning: Tuning) -> Result<(), Failed> {
+    let (config, digits) = settings::server(tuning)?;
+    let mut side = Side::new(UdpSocket::bind(address)?, Some(config), tuning)?;
     let sent = side.sent.clone();
     say(&format!("ready {}#{digits}", side.socket.local_addr()?))?;
     message::answer_counts(move || Some(sent.load(Ordering::Relaxed)));
@@ -282,7 +285,7 @@ pub fn serve(address: &str, mtu: Option<u16>) -> Result<(), Failed> {
 ///
 /// # Errors
 /// The connection is lost, or an answer is wrong.
-pub fn client(place: &str, mtu: Option<u16>) -> Result<(), Failed> {
-    let (peer, config) = certificate::client(place, mtu)?;
-    message::follow_orders(&mut Side::connect(peer, config, mtu)?)
+pub fn client(place: &str, tuning: Tuning) -> Result<(), Failed> {
+    let (peer, config) = settings::client(place, tuning)?;
+    message::follow_orders(&mut Side::connect(peer, config, tuning)?)
 }

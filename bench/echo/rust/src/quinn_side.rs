@@ -1,15 +1,22 @@
 //! quinn with a runtime of one thread.
 
 use std::io::BufRead;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
 
-use quinn::{Connection, Endpoint, RecvStream, SendStream};
+use quinn::{Connection, Endpoint, RecvStream, SendStream, ServerConfig, TokioRuntime};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::certificate;
 use crate::message::{self, Answers, Failed, HEAD, Head, Order, Turn, order, say};
+use crate::settings::{self, Tuning};
 
 fn runtime() -> Result<Runtime, Failed> {
     Ok(Builder::new_current_thread().enable_all().build()?)
+}
+
+fn endpoint(at: SocketAddr, server: Option<ServerConfig>, tuning: Tuning) -> Result<Endpoint, Failed> {
+    let socket = UdpSocket::bind(at)?;
+    Ok(Endpoint::new(tuning.endpoint()?, server, socket, Arc::new(TokioRuntime))?)
 }
 
 /// Reads a message, whose bytes replace what is in `bytes`.
@@ -26,10 +33,10 @@ async fn read(stream: &mut RecvStream, bytes: &mut Vec<u8>) -> Result<Head, Fail
 ///
 /// # Errors
 /// The connection is lost.
-pub fn serve(address: &str) -> Result<(), Failed> {
+pub fn serve(address: &str, tuning: Tuning) -> Result<(), Failed> {
     runtime()?.block_on(async {
-        let (config, digits) = certificate::server(None)?;
-        let endpoint = Endpoint::server(config, address.parse()?)?;
+        let (config, digits) = settings::server(tuning)?;
+        let endpoint = endpoint(address.parse()?, Some(config), tuning)?;
         say(&format!("ready {}#{digits}", endpoint.local_addr()?))?;
         let connection = endpoint.accept().await.ok_or("the endpoint is closed")?.await?;
         let counted = connection.clone();
@@ -80,8 +87,8 @@ impl Client {
 ///
 /// # Errors
 /// The connection is lost, or an answer is wrong.
-pub fn client(place: &str) -> Result<(), Failed> {
-    let (peer, config) = certificate::client(place, None)?;
+pub fn client(place: &str, tuning: Tuning) -> Result<(), Failed> {
+    let (peer, config) = settings::client(place, tuning)?;
     let (lines, mut orders) = tokio::sync::mpsc::channel(1);
     std::thread::spawn(move || {
         for line in std::io::stdin().lock().lines().map_while(Result::ok) {
@@ -91,8 +98,8 @@ pub fn client(place: &str) -> Result<(), Failed> {
         }
     });
     runtime()?.block_on(async {
-        let endpoint = Endpoint::client((peer.ip(), 0).into())?;
-        let connection = endpoint.connect_with(config, peer, certificate::NAME)?.await?;
+        let endpoint = endpoint((peer.ip(), 0).into(), None, tuning)?;
+        let connection = endpoint.connect_with(config, peer, settings::NAME)?.await?;
         let (send, receive) = connection.open_bi().await?;
         let mut client = Client { connection, send, receive, message: Vec::new(), bytes: Vec::new() };
         say("ready")?;

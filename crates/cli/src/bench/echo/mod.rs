@@ -99,9 +99,13 @@ pub struct Args {
     /// The most bytes of a datagram of the raw sockets
     #[arg(long, value_name = "N", default_value_t = PACKET.1, value_parser = packet)]
     packet: usize,
-    /// The most bytes of a datagram of quinn-proto, which it finds by probes [default: 1452]
+    /// QUIC: the most bytes of a datagram, which it finds by probes [default: 1452]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1200..=65_507))]
     mtu: Option<u16>,
+    /// QUIC: the longest time until a packet is acknowledged, in microseconds; a lost one is sent
+    /// again after this time and some round trips [default: 25000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    ack_delay_us: Option<u32>,
     /// The share of datagrams that are lost, in percent
     #[arg(long, value_name = "PERCENT", value_parser = share)]
     loss: Option<f64>,
@@ -195,6 +199,9 @@ impl Args {
                 overs.push(*over);
             }
         }
+        let mtu = self.mtu.map(|bytes| ["--mtu".to_owned(), bytes.to_string()]);
+        let delay = self.ack_delay_us.map(|us| ["--ack-delay-us".to_owned(), us.to_string()]);
+        let settings: Vec<String> = mtu.into_iter().chain(delay).flatten().collect();
         let mut systems = peers::ours(&overs, self.packet)?;
         for peer in Peer::ALL {
             if self.peers.as_ref().is_some_and(|wanted| !wanted.contains(&peer)) {
@@ -203,7 +210,7 @@ impl Args {
             bar.set_message(format!("making the programs of {}", peer.name()));
             let folder = folder.join(peer.name());
             std::fs::create_dir(&folder)?;
-            match peer.prepare(&folder, &self.peers_folder, self.mtu) {
+            match peer.prepare(&folder, &self.peers_folder, &settings) {
                 Ok((system, version)) => {
                     bar.suspend(|| anstream::println!("{}: {version}", peer.name()));
                     systems.push(system);

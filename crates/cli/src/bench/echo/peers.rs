@@ -177,8 +177,8 @@ impl Peer {
         })
     }
 
-    /// Compiles its program, in a folder that is for it alone; those in Rust in `package`. Datagrams
-    /// of quinn-proto get up to `mtu` bytes, if it is given. Returns the versions, too.
+    /// Compiles its program, in a folder that is for it alone; those in Rust in `package`. Systems
+    /// over QUIC get `settings`, as `bench/echo/README.md` has them. Returns the versions, too.
     ///
     /// # Errors
     /// The reason why it does not take part.
@@ -186,17 +186,14 @@ impl Peer {
         self,
         folder: &Path,
         package: &Path,
-        mtu: Option<u16>,
+        settings: &[String],
     ) -> Result<(System, String), String> {
         let Some((library, sources)) = self.library() else {
             let made = build_rust(package, "echo-rust", ["bench/echo/rust", "--peers-folder"])?;
             let mut ask = Command::new(&made.program);
             let output = ask.args([self.name(), "version"]).output().map_err(|error| error.to_string())?;
             let version = format!("{}, by {}", String::from_utf8_lossy(&output.stdout).trim(), made.version);
-            let mut words = vec![self.name().to_owned()];
-            if let Some(mtu) = mtu.filter(|_| self == Peer::QuinnProto) {
-                words.extend(["--mtu".to_owned(), mtu.to_string()]);
-            }
+            let words = [&[self.name().to_owned()], settings].concat();
             return Ok((self.system(made.program, words, "127.0.0.1:0"), version));
         };
         let Made { program, version } = library.prepare(folder, sources, &[SHARED])?;
