@@ -27,7 +27,7 @@ const TRIP: Duration = Duration::from_millis(100);
 /// The same on this machine.
 const TRIP_LOCAL: Duration = Duration::from_millis(1);
 /// The longest time for which acknowledgements wait. A peer with `ack-frequency` keeps it.
-const ACK_DELAY: Duration = Duration::from_millis(5);
+const ACK_DELAY: Duration = Duration::from_millis(1);
 /// The packets of a path within this machine: a few have room in the buffer of a socket.
 const PACKET_BYTES_LOCAL: u16 = 16_500;
 /// The first window of congestion on such a path: a window must have room for a packet.

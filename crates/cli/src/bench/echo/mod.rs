@@ -188,6 +188,7 @@ impl Args {
             repeat: self.duplicate.unwrap_or_default(),
             delay: Duration::from_micros(self.delay_us.unwrap_or_default().into()),
             seed: self.seed,
+            ..Weather::default()
         })
     }
 
