@@ -8,7 +8,7 @@
 //! A server that ends a stream says in the code of STOP_SENDING how many bytes its session has
 //! read. So a client knows whether its last call ran.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,6 +19,8 @@ use quinn_proto::{
     Connection, ConnectionError, ConnectionEvent, Dir, EndpointEvent, Event, FinishError, ReadError, Side,
     StreamEvent, StreamId, Transmit, VarInt, WriteError,
 };
+
+use rustc_hash::FxHashMap;
 
 use super::asked;
 use super::error::LinkError;
@@ -113,7 +115,8 @@ pub(crate) enum Gone {
 pub(crate) struct Link {
     connection: Connection,
     epoch: Instant,
-    streams: HashMap<StreamId, Open>,
+    // Their numbers are counted: nobody can choose many that collide.
+    streams: FxHashMap<StreamId, Open>,
     /// Streams of the peer that were not handed over.
     opened: Vec<StreamId>,
     /// Streams that wait for an answer, and may ask.
@@ -131,7 +134,7 @@ impl Link {
         Link {
             connection,
             epoch: now,
-            streams: HashMap::new(),
+            streams: FxHashMap::default(),
             opened: Vec::new(),
             waiting: Vec::new(),
             is_established: false,

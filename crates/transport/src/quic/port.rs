@@ -13,6 +13,7 @@
 //! thread wakes it. For that to be rare, it sleeps only for [`WATCH`] while there is traffic:
 //! timers of packets under way are later than that.
 
+use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::fmt;
 use std::io::{self, IoSliceMut};
@@ -27,6 +28,7 @@ use quinn_proto::{
     ClientConfig, ConnectError, ConnectionHandle, DatagramEvent, Endpoint, Incoming, StreamId, Transmit,
 };
 use quinn_udp::{RecvMeta, UdpSocketState};
+use rustc_hash::FxHashMap;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::time::Timespec;
 
@@ -42,7 +44,7 @@ const WATCH: Duration = Duration::from_millis(2);
 /// The time for which there is traffic after a packet.
 const TRAFFIC: Duration = Duration::from_millis(20);
 /// Buffers of the receiver, of 64 KiB each: the kernel may put several packets into each.
-const BUFFERS: usize = 8;
+const BUFFERS: usize = 4;
 const BUFFER_BYTES: usize = 64 << 10;
 /// The buffers of the kernel for a socket. It may give less.
 const SOCKET_BYTES: usize = 4 << 20;
@@ -122,7 +124,7 @@ pub(crate) struct Port {
     /// Wakes the receiver.
     wake: OwnedFd,
     endpoint: Mutex<Endpoint>,
-    links: Mutex<HashMap<ConnectionHandle, Arc<Wired>>>,
+    links: Mutex<FxHashMap<ConnectionHandle, Arc<Wired>>>,
     timers: Mutex<BTreeSet<(Instant, usize)>>,
     /// Until when the receiver sleeps, in microseconds after `epoch`; 0 while it works.
     sleeps_until: AtomicU64,
@@ -144,6 +146,8 @@ pub(crate) struct Wired {
     link: Mutex<Link>,
     /// Notified when packets of the peer were taken, and when a stream is stopped.
     changed: Condvar,
+    /// Those who wait for that.
+    waiters: AtomicUsize,
     /// The time for which a timer is set.
     registered: Mutex<Option<Instant>>,
     identity: OnceLock<Identity>,
@@ -161,6 +165,11 @@ impl fmt::Debug for Wired {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Wired").field("remote", &self.remote).finish_non_exhaustive()
     }
+}
+
+thread_local! {
+    /// The buffer for packets, of each thread that sends some.
+    static BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -219,7 +228,7 @@ impl Port {
             state,
             wake: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
             endpoint: Mutex::new(endpoint),
-            links: Mutex::new(HashMap::new()),
+            links: Mutex::new(FxHashMap::default()),
             timers: Mutex::new(BTreeSet::new()),
             sleeps_until: AtomicU64::new(0),
             epoch: Instant::now(),
@@ -292,6 +301,7 @@ impl Port {
             began,
             link: Mutex::new(link),
             changed: Condvar::new(),
+            waiters: AtomicUsize::new(0),
             registered: Mutex::new(None),
             identity: OnceLock::new(),
             is_greeting: AtomicBool::new(true),
@@ -386,11 +396,7 @@ impl Wired {
 
     /// Sends what is to be sent, and sets the timer.
     pub(crate) fn pump(&self, now: Instant, link: &mut Link) {
-        let mut bytes = Vec::new();
-        self.pump_with(now, link, &mut bytes);
-    }
-
-    fn pump_with(&self, now: Instant, link: &mut Link, bytes: &mut Vec<u8>) {
+        let mut bytes = BUFFER.take();
         loop {
             link.settle(now);
             while let Some(event) = link.poll_endpoint_event() {
@@ -400,11 +406,11 @@ impl Wired {
                 }
             }
             bytes.clear();
-            let Some(transmit) = link.poll_transmit(now, self.port.state.max_gso_segments(), bytes) else {
-                break;
-            };
-            self.port.send(&transmit, bytes);
+            let segments = self.port.state.max_gso_segments();
+            let Some(transmit) = link.poll_transmit(now, segments, &mut bytes) else { break };
+            self.port.send(&transmit, &bytes);
         }
+        BUFFER.set(bytes);
         self.port.set_timer(self, link.poll_timeout());
     }
 
@@ -414,14 +420,18 @@ impl Wired {
         link: MutexGuard<'w, Link>,
         deadline: Option<Instant>,
     ) -> Option<MutexGuard<'w, Link>> {
-        let Some(deadline) = deadline else {
-            return Some(self.changed.wait(link).unwrap_or_else(PoisonError::into_inner));
-        };
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        if left.is_some_and(|left| left.is_zero()) {
             return None;
         }
-        Some(self.changed.wait_timeout(link, left).unwrap_or_else(PoisonError::into_inner).0)
+        // Under the lock of the link, as is the look of who notifies.
+        self.waiters.fetch_add(1, Ordering::SeqCst);
+        let link = match left {
+            Some(left) => self.changed.wait_timeout(link, left).unwrap_or_else(PoisonError::into_inner).0,
+            None => self.changed.wait(link).unwrap_or_else(PoisonError::into_inner),
+        };
+        self.waiters.fetch_sub(1, Ordering::SeqCst);
+        Some(link)
     }
 
     /// Waits until a stream is ready, or its bell rings; false if the deadline has passed.
@@ -463,7 +473,10 @@ impl Wired {
 
     /// Wakes all who wait for a change.
     pub(crate) fn wake(&self) {
-        self.changed.notify_all();
+        // A call of the system, which is saved if nobody waits.
+        if self.waiters.load(Ordering::SeqCst) > 0 {
+            self.changed.notify_all();
+        }
     }
 
     /// Waits until the handshake is over, or has failed; false if the deadline has passed.
@@ -532,7 +545,7 @@ impl Wired {
                 listening.greeting.fetch_sub(1, Ordering::AcqRel);
             }
         }
-        self.changed.notify_all();
+        self.wake();
     }
 }
 
@@ -666,7 +679,7 @@ impl Port {
 /// The right to receive, and what it needs.
 pub(crate) struct Receiver {
     buffers: Vec<u8>,
-    /// Packets of the endpoint and of connections.
+    /// Packets of the endpoint.
     bytes: Vec<u8>,
     touched: Vec<Arc<Wired>>,
     traffic: Instant,
@@ -834,7 +847,7 @@ impl Receiver {
     fn go_on(&mut self, port: &Port, wired: &Arc<Wired>) {
         let now = Instant::now();
         let mut link = wired.link();
-        wired.pump_with(now, &mut link, &mut self.bytes);
+        wired.pump(now, &mut link);
         wired.look(&mut link);
         if let Some(listening) = &port.listening {
             let mut is_new = false;
@@ -889,7 +902,7 @@ impl Receiver {
             let mut link = wired.link();
             if link.streams() == 0 && link.lost().is_none() {
                 link.end(now, 0, "the server has ended");
-                wired.pump_with(now, &mut link, &mut self.bytes);
+                wired.pump(now, &mut link);
             }
         }
         // The peers of those that have ended may not have heard it: QUIC repeats it for a while.
