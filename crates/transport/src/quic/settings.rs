@@ -6,8 +6,8 @@ use std::time::Duration;
 use quinn_proto::congestion::CubicConfig;
 use quinn_proto::crypto::rustls::{NoInitialCipherSuite, QuicClientConfig, QuicServerConfig};
 use quinn_proto::{
-    AckFrequencyConfig, ClientConfig, EndpointConfig, IdleTimeout, MtuDiscoveryConfig, ServerConfig,
-    TransportConfig, VarInt,
+    AckFrequencyConfig, ClientConfig, EndpointConfig, HashedConnectionIdGenerator, IdleTimeout,
+    MtuDiscoveryConfig, ServerConfig, TransportConfig, VarInt,
 };
 
 /// The silence after which a peer is taken for dead.
@@ -71,9 +71,16 @@ pub(crate) fn transport(is_local: bool) -> Arc<TransportConfig> {
 
 /// Returns the settings of a socket. With `reset_key` a process that has started again tells peers
 /// of the one before it that their connections are gone.
-pub(crate) fn endpoint(reset_key: Option<&[u8]>) -> Arc<EndpointConfig> {
+pub(crate) fn endpoint(reset_key: Option<&[u8; 32]>) -> Arc<EndpointConfig> {
     let mut config = match reset_key {
-        Some(key) => EndpointConfig::new(Arc::new(ring::hmac::Key::new(ring::hmac::HMAC_SHA256, key))),
+        Some(key) => {
+            let hmac = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, key);
+            let mut config = EndpointConfig::new(Arc::new(hmac));
+            // It knows the names that the process before it gave: others get no answer.
+            let names = u64::from_le_bytes(*key.last_chunk().unwrap_or(&[0; 8]));
+            config.cid_generator(move || Box::new(HashedConnectionIdGenerator::from_key(names)));
+            config
+        }
         None => EndpointConfig::default(),
     };
     // All that a datagram may have: paths within this machine carry it.

@@ -171,6 +171,7 @@ impl Proxy {
     ///
     /// # Errors
     /// The thread has ended.
+    #[allow(dead_code, reason = "for the tests of the transport, which have this file, too")]
     pub fn move_client(&mut self) -> io::Result<()> {
         self.alive.as_mut().map_or(Ok(()), |alive| alive.write_all(&[1]))
     }
