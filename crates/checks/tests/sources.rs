@@ -31,6 +31,7 @@ const PURE: &[&str] = &[
     "session",
     "repository",
     "trader",
+    "rex",
     "capsule/src/mesh",
 ];
 

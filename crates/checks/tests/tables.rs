@@ -5,6 +5,7 @@
 use bifrost_actors::PACKETS;
 use bifrost_capsule::capsules::FRAMES;
 use bifrost_checks::repository::{read, root};
+use bifrost_rex::CallState;
 use bifrost_wire::{Limit, error, op};
 
 /// Compares the tables of a document, each behind its mark, with those of the code.
@@ -49,6 +50,14 @@ fn limits() -> String {
     out
 }
 
+fn states() -> String {
+    let mut out = String::from("| number | name | the call |\n| --- | --- | --- |\n");
+    for (_, number, name, meaning) in CallState::ALL {
+        out += &format!("| {number} | {name} | {meaning} |\n");
+    }
+    out
+}
+
 fn packets() -> String {
     let mut out = String::from("| kind | name | parts |\n| --- | --- | --- |\n");
     for row in PACKETS {
@@ -89,6 +98,7 @@ fn the_wire_form_is_fresh() {
 fn packets_and_frames_are_fresh() {
     check("docs/spec/packets.md", &[("packets", packets())]);
     check("docs/spec/capsules.md", &[("frames", frames())]);
+    check("docs/spec/rex.md", &[("states", states())]);
 }
 
 #[test]

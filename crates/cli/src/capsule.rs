@@ -50,7 +50,7 @@ pub struct Args {
     /// The file with `main`; its imports are found by themselves
     #[arg(value_name = "FILE.theta")]
     file: PathBuf,
-    /// Where to listen: shm:///path, unix:///path, tls://host:port, tcp://host:port
+    /// Where to listen: shm:///path, unix:///path, tls://host:port, quic://host:port, tcp://host:port
     #[arg(long, value_name = "URL")]
     listen: Address,
     #[command(flatten)]
@@ -130,7 +130,7 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
 
 /// Returns the certificate of the listener, at `tls://`, and the options of connections to others.
 fn certificates(args: &Args) -> Result<(Option<TlsServer>, TlsOptions), Failure> {
-    if !matches!(args.listen, Address::Tls { .. }) {
+    if !args.listen.is_tls() {
         return Ok((None, args.tls.options()));
     }
     let files = match args.tls.key_files() {

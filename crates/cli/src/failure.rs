@@ -158,7 +158,7 @@ impl From<ConnectError> for Failure {
 /// Makes a failure of a connection that there is not. Errors of TLS say by themselves what to do.
 fn unreachable(error: ConnectError, help: &str) -> Failure {
     match error {
-        ConnectError::Tls { .. } => Failure::new(Exit::Unreachable, error),
+        ConnectError::Tls { .. } | ConnectError::Quic { .. } => Failure::new(Exit::Unreachable, error),
         ConnectError::Certificates(_) | ConnectError::TwoTrusts { .. } => Failure::new(Exit::Usage, error),
         _ => Failure::new(Exit::Unreachable, error).help(help),
     }

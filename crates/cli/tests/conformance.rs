@@ -37,11 +37,13 @@ fn limited(settings: &[&str]) -> (Server, Session, Probe) {
 fn everywhere(case: impl Fn(&Session, &Probe)) {
     let shm = ["--listen", "shm://FOLDER/shm"];
     let tcp = ["--listen", "tcp://127.0.0.1:0", "--anonymous-loopback"];
+    let quic = ["--listen", "quic://127.0.0.1:0", "--anonymous-loopback"];
     let ways = [
         (&[][..], 0, "check"),
         (&[][..], 0, "zeal"),
         (&shm[..], 1, "check"),
         (&tcp[..], 1, "check"),
+        (&quic[..], 1, "check"),
         (&["--interpret"][..], 0, "zeal"),
     ];
     for (arguments, place, collect) in ways {

@@ -8,6 +8,7 @@ use std::process::Command;
 /// repository's folder.
 const STUBS: &[(&str, &str)] = &[
     ("crates/cli/src/bench", "crates/cli/src/bench/bench.theta"),
+    ("crates/cli/src/bench/echo", "bench/echo/echo.theta"),
     ("crates/cli/src/bench/files", "bench/files/files.theta"),
     ("crates/cli/src/bench/oo7", "bench/oo7/oo7.theta"),
     ("crates/cli/src/bench/soak", "bench/soak/soak.theta"),

@@ -77,6 +77,11 @@ const COVERED: &[(&str, &str)] = &[
     ("bifrost bench commits", "tests/bench_sessions.rs runs it with few sessions"),
     ("bifrost bench imports", "tests/bench_sessions.rs runs it with few offers"),
     ("bifrost bench veneers", "tests/bench_sessions.rs runs it with few samples"),
+    ("bifrost bench echo", "tests/bench_echo.rs runs it with few exchanges"),
+    (
+        "bifrost bench echo --loss 1 --delay-us 500 --sizes 16",
+        "tests/bench_echo.rs runs it with few exchanges",
+    ),
     ("bifrost bench files", "tests/bench_files.rs runs it with small files"),
     ("bifrost bench blocking", "tests/bench_files.rs runs it with small files"),
     ("bifrost bench blocking --null", "tests/bench_files.rs runs it with few samples"),

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use bifrost_recorder::Closed;
-use bifrost_transport::{ReadError, Stream, WriteError};
+use bifrost_transport::{CallWatch, ReadError, Stream, WriteError};
 
 /// The reason why bytes stopped. The session ends with it.
 #[derive(Debug, thiserror::Error)]
@@ -66,6 +66,11 @@ pub trait Connection {
         let _ = (into, limit);
         Ok(false)
     }
+
+    /// Returns the watch over calls; none by default.
+    fn watch(&self) -> Option<CallWatch> {
+        None
+    }
 }
 
 impl Connection for Stream {
@@ -119,6 +124,10 @@ impl Connection for Stream {
             Ok(Some(_)) => Ok(true),
             Err(error) => Err(ConnectionError::Read(error)),
         }
+    }
+
+    fn watch(&self) -> Option<CallWatch> {
+        Stream::watch(self)
     }
 }
 

@@ -23,9 +23,11 @@ use std::hash::BuildHasher;
 use bifrost_recorder::{Closed, Error, Recorder, Source};
 pub use bifrost_trader::failover::Ran;
 use bifrost_trader::failover::{self, Batch, Loss, Next};
+use bifrost_transport::ReadError;
 use bifrost_wire::{BatchName, ErrorNumber};
 
 use crate::Imported;
+use crate::connection::ConnectionError;
 use crate::error::ConnectError;
 use crate::search::Searcher;
 use crate::watch::Watch;
@@ -143,15 +145,30 @@ impl Mark {
         Mark { writes, executed: recorder.counters().executed }
     }
 
-    /// Returns the account of a run whose session was lost.
-    fn ran_until(self, now: Mark) -> Ran {
+    /// Returns the account of a run whose session was lost. Over QUIC the end of the session tells
+    /// of its last batch.
+    fn ran_until<S>(self, now: Mark, why: &Error<S>) -> Ran {
         if now.writes == self.writes {
             Ran::No
         } else if now.executed > self.executed {
             Ran::Began
         } else {
-            Ran::Unknown
+            ran_at_end(why).unwrap_or(Ran::Unknown)
         }
+    }
+}
+
+/// Returns what the end of a session tells of the batch that was under way.
+pub fn ran_at_end<S>(why: &Error<S>) -> Option<Ran> {
+    let Error::Closed(closed) = why.root() else { return None };
+    let Closed::Connection(source) = &**closed else { return None };
+    match source.downcast_ref()? {
+        ConnectionError::Read(ReadError::Lost { ran, .. }) => Some(match ran {
+            bifrost_transport::Ran::No => Ran::No,
+            bifrost_transport::Ran::Began => Ran::Began,
+            bifrost_transport::Ran::Unknown => Ran::Unknown,
+        }),
+        _ => None,
     }
 }
 
@@ -243,7 +260,7 @@ impl<C: Send + 'static> Service<C> {
     ) -> Option<ServiceError<S>> {
         // The worst of all losses of this run decides: what an earlier server may have done
         // stays so.
-        let ran = losses.note(before.ran_until(now), why);
+        let ran = losses.note(before.ran_until(now, &why), why);
         let batch = if is_named { Batch::Named } else { Batch::Plain };
         let next = failover::next(Loss::Lost(ran), batch);
         if next == Next::GiveUp || losses.count >= RUNS_MAX {

@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
 use bifrost_recorder::{Closed, Error, Greeting, LastWords, Recorder, Source};
-use bifrost_transport::Stream;
+use bifrost_transport::{CallWatch, Stream};
 
 use crate::connection::{Connection, ConnectionError, unwritten};
 use crate::error::ConnectError;
@@ -52,6 +52,14 @@ impl<C: Connection + ?Sized> Wire<C> {
     /// nothing new of the session.
     pub fn writes(&self) -> u64 {
         self.writes
+    }
+
+    /// Returns the watch over the calls of the connection, if its medium tells of them.
+    pub fn watch(&self) -> Option<CallWatch>
+    where
+        C: Connection,
+    {
+        self.connection.watch()
     }
 
     /// Takes the bytes that have come, and learns if the server has ended the session.
@@ -249,7 +257,9 @@ impl Wire<Stream> {
 
     /// True if bytes wait for room in the socket.
     pub fn wants_write<S: Source>(&self, recorder: &Recorder<S>) -> bool {
-        !recorder.flushed_bytes().is_empty() || self.connection.wants_write()
+        // A stream without a socket of its own tells of room as it tells of bytes.
+        let waits = !recorder.flushed_bytes().is_empty() && self.connection.watches_socket();
+        waits || self.connection.wants_write()
     }
 }
 

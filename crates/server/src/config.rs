@@ -85,7 +85,7 @@ impl From<RootNames> for bifrost_session::RootNames {
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// The addresses to listen on: `shm:///path`, `unix:///path`, `tls://host:port`,
-    /// `tcp://host:port`. Empty: shared memory and a unix socket in the default folder.
+    /// `quic://host:port`, `ws://host:port`, `wss://host:port`, `tcp://host:port`. Empty: shared memory and a unix socket in the default folder.
     pub listen: Vec<String>,
     /// The token that clients must show over TCP, TLS and websockets. Empty: one is made up and
     /// printed at the start. Other users can read arguments in the process table, so better use a
@@ -202,7 +202,7 @@ pub struct Config {
     /// The addresses that traders tell clients, the best one first. Empty: those of `listen`. They
     /// are needed where `listen` stands for all addresses of a machine, as `0.0.0.0` does.
     pub advertise: Vec<String>,
-    /// The certificates of `tls://` and `wss://` listeners.
+    /// The certificates of `tls://`, `wss://` and `quic://` listeners.
     pub tls: TlsConfig,
     /// The rules of `ws://` and `wss://` listeners.
     pub websocket: WebsocketConfig,
@@ -418,7 +418,7 @@ impl Config {
         }
         let url = &self.metrics;
         match url.parse() {
-            Ok(Address::Shm(_) | Address::Ws { .. } | Address::Wss { .. }) => {
+            Ok(Address::Shm(_) | Address::Ws { .. } | Address::Wss { .. } | Address::Quic { .. }) => {
                 Err(ConfigError::Metrics { url: url.clone() })
             }
             Ok(address) => Ok(Some(address)),

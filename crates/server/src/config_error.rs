@@ -38,7 +38,7 @@ pub enum ConfigError {
     /// A text in the list of origins is none.
     #[error("the setting `websocket.origins` cannot be used: {0}")]
     Origins(#[from] OriginError),
-    /// There is no certificate for `tls://`.
+    /// There is no certificate for `tls://`, `wss://` or `quic://`.
     #[error("`{0}` needs a certificate: set `tls.certificate` and `tls.key`")]
     NoCertificate(Address),
     /// Clients' certificates are required, and no authority is known.
@@ -47,7 +47,7 @@ pub enum ConfigError {
     /// A file of certificates cannot be used.
     #[error(transparent)]
     Certificates(#[from] CertificateFileError),
-    /// Metrics over shared memory or websocket.
+    /// Metrics over shared memory, websocket or QUIC.
     #[error(
         "metrics cannot be exported on `{url}`: write `tcp://host:port`, `unix:///path` or `tls://host:port`"
     )]

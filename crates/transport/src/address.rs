@@ -1,5 +1,5 @@
 //! The place where a server listens, as a URL: `shm:///path`, `unix:///path`, `tcp://host:port`,
-//! `tls://host:port`, `ws://host:port/path`, `wss://host:port/path`.
+//! `tls://host:port`, `quic://host:port`, `ws://host:port/path`, `wss://host:port/path`.
 //!
 //! Read [`Address`] first; [`AddressError`] names the faults of a text that is none. Paths are
 //! taken as they are written: there are no percent escapes. [`Address::is_loopback`] and
@@ -41,6 +41,15 @@ pub enum Address {
         /// The key that the server must have. A listener takes none.
         pin: Option<Pin>,
     },
+    /// A stream of QUIC, with the calls of REX, over a UDP socket.
+    Quic {
+        /// As for TLS.
+        host: String,
+        /// As for TCP.
+        port: u16,
+        /// As for TLS.
+        pin: Option<Pin>,
+    },
     /// A websocket over a TCP socket, which browsers can open.
     Ws {
         /// As for TCP.
@@ -69,16 +78,16 @@ pub enum AddressError {
     /// There is no `://` in the text.
     #[error(
         "`{text}` is not an address: add a scheme, as in `shm:///path`, `unix:///path`, `tcp://host:port`, \
-         `tls://host:port`, `ws://host:port` or `wss://host:port`"
+         `tls://host:port`, `quic://host:port`, `ws://host:port` or `wss://host:port`"
     )]
     NoScheme {
         /// The text as given.
         text: String,
     },
-    /// The scheme is none of the six.
+    /// The scheme is none of the seven.
     #[error(
         "`{scheme}` is not a transport: an address is `shm:///path`, `unix:///path`, `tcp://host:port`, \
-         `tls://host:port`, `ws://host:port` or `wss://host:port`"
+         `tls://host:port`, `quic://host:port`, `ws://host:port` or `wss://host:port`"
     )]
     UnknownScheme {
         /// The text before `://`.
@@ -103,7 +112,7 @@ pub enum AddressError {
     /// There is no port.
     #[error("`{rest}` has no port: write `{scheme}://host:port`, as in `{scheme}://localhost:7447`")]
     NoPort {
-        /// `tcp` or `tls`.
+        /// `tcp`, `tls` or `quic`.
         scheme: &'static str,
         /// The text after `://`.
         rest: String,
@@ -132,7 +141,7 @@ pub enum AddressError {
     /// The text after `#` is no pin.
     #[error("`{pin}` cannot follow `#` in a `{scheme}://` address: {PinError}")]
     BadPin {
-        /// `tls` or `wss`.
+        /// `tls`, `quic` or `wss`.
         scheme: &'static str,
         /// The text after `#`.
         pin: String,
@@ -159,6 +168,7 @@ impl Address {
             Address::Shm(_) | Address::Unix(_) => true,
             Address::Tcp { host, port }
             | Address::Tls { host, port, .. }
+            | Address::Quic { host, port, .. }
             | Address::Ws { host, port, .. }
             | Address::Wss { host, port, .. } => match (host.as_str(), *port).to_socket_addrs() {
                 Ok(resolved) => {
@@ -195,9 +205,9 @@ impl Address {
         }
     }
 
-    /// True if it is one of TLS.
+    /// True if it is one of TLS, which QUIC contains.
     pub fn is_tls(&self) -> bool {
-        matches!(self, Address::Tls { .. } | Address::Wss { .. })
+        matches!(self, Address::Tls { .. } | Address::Wss { .. } | Address::Quic { .. })
     }
 
     /// True if it stands for all addresses of a machine: a listener can have it, and no client can
@@ -207,6 +217,7 @@ impl Address {
             Address::Shm(_) | Address::Unix(_) => false,
             Address::Tcp { host, .. }
             | Address::Tls { host, .. }
+            | Address::Quic { host, .. }
             | Address::Ws { host, .. }
             | Address::Wss { host, .. } => {
                 host.parse::<IpAddr>().is_ok_and(|ip| ip.to_canonical().is_unspecified())
@@ -220,6 +231,7 @@ impl Address {
             Address::Shm(_) | Address::Unix(_) => None,
             Address::Tcp { port, .. }
             | Address::Tls { port, .. }
+            | Address::Quic { port, .. }
             | Address::Ws { port, .. }
             | Address::Wss { port, .. } => Some(*port),
         }
@@ -230,7 +242,9 @@ impl Address {
         match &mut self {
             Address::Shm(_) | Address::Unix(_) => {}
             Address::Tcp { port, .. } | Address::Ws { port, .. } => *port = bound,
-            Address::Tls { port, pin, .. } | Address::Wss { port, pin, .. } => {
+            Address::Tls { port, pin, .. }
+            | Address::Quic { port, pin, .. }
+            | Address::Wss { port, pin, .. } => {
                 (*port, *pin) = (bound, None);
             }
         }
@@ -241,6 +255,7 @@ impl Address {
     pub fn with_pin(self, key: Pin) -> Address {
         match self {
             Address::Tls { host, port, .. } => Address::Tls { host, port, pin: Some(key) },
+            Address::Quic { host, port, .. } => Address::Quic { host, port, pin: Some(key) },
             Address::Wss { host, port, path, .. } => Address::Wss { host, port, path, pin: Some(key) },
             other => other,
         }
@@ -249,7 +264,7 @@ impl Address {
     /// Returns the pin of the server's key, if the address has one.
     pub fn pin(&self) -> Option<Pin> {
         match self {
-            Address::Tls { pin, .. } | Address::Wss { pin, .. } => *pin,
+            Address::Tls { pin, .. } | Address::Quic { pin, .. } | Address::Wss { pin, .. } => *pin,
             _ => None,
         }
     }
@@ -258,7 +273,11 @@ impl Address {
     pub(crate) fn path(&self) -> Option<&Path> {
         match self {
             Address::Shm(path) | Address::Unix(path) => Some(path),
-            Address::Tcp { .. } | Address::Tls { .. } | Address::Ws { .. } | Address::Wss { .. } => None,
+            Address::Tcp { .. }
+            | Address::Tls { .. }
+            | Address::Quic { .. }
+            | Address::Ws { .. }
+            | Address::Wss { .. } => None,
         }
     }
 }
@@ -276,6 +295,10 @@ impl fmt::Display for Address {
             Address::Tcp { host, port } => write_host(out, "tcp", host, *port),
             Address::Tls { host, port, pin } => {
                 write_host(out, "tls", host, *port)?;
+                pin.iter().try_for_each(|pin| write!(out, "#{pin}"))
+            }
+            Address::Quic { host, port, pin } => {
+                write_host(out, "quic", host, *port)?;
                 pin.iter().try_for_each(|pin| write!(out, "#{pin}"))
             }
             Address::Ws { host, port, path } => {
@@ -321,6 +344,11 @@ impl FromStr for Address {
                 let (rest, pin) = split_pin("tls", rest)?;
                 let (host, port) = expect_host_and_port("tls", rest)?;
                 Ok(Address::Tls { host, port, pin })
+            }
+            "quic" => {
+                let (rest, pin) = split_pin("quic", rest)?;
+                let (host, port) = expect_host_and_port("quic", rest)?;
+                Ok(Address::Quic { host, port, pin })
             }
             "ws" => {
                 let (rest, path) = split_path(rest)?;

@@ -10,6 +10,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockop
 
 use crate::address::{Address, default_directory, is_private};
 use crate::errors::{ConnectError, ReadError};
+use crate::quic::ConnectFailure;
 use crate::stream::ConnectOptions;
 use crate::tls::HandshakeError;
 use crate::websocket::RequestError;
@@ -103,6 +104,23 @@ pub(crate) fn handshake_error(
         HandshakeError::Closed => ConnectError::Closed { address },
         HandshakeError::Tls(source) => ConnectError::Tls { address, source: Box::new(source) },
         HandshakeError::Io(error) => ConnectError::Io { address, source: error.into() },
+    }
+}
+
+/// The error of a connection of QUIC.
+pub(crate) fn quic_error(
+    failure: ConnectFailure,
+    address: &Address,
+    options: &ConnectOptions,
+) -> ConnectError {
+    match failure {
+        ConnectFailure::TimedOut => connect_error(io::ErrorKind::TimedOut.into(), address, options),
+        ConnectFailure::Tls(source) => {
+            ConnectError::Tls { address: address.clone(), source: Box::new(source) }
+        }
+        ConnectFailure::Lost(source) => ConnectError::Quic { address: address.clone(), source },
+        ConnectFailure::Certificates(source) => ConnectError::Certificates(source),
+        ConnectFailure::Io(source) => connect_error(source, address, options),
     }
 }
 

@@ -3,9 +3,11 @@
 use std::io;
 use std::path::PathBuf;
 
+use bifrost_rex::Ran;
 use thiserror::Error;
 
 use crate::address::Address;
+use crate::quic::LinkError;
 use crate::tls::{CertificateFileError, TlsError};
 use crate::websocket::WebError;
 
@@ -76,6 +78,14 @@ pub enum ConnectError {
         /// The fault.
         source: Box<WebError>,
     },
+    /// The connection of QUIC ended before it was open.
+    #[error("cannot connect to {address}: {source}")]
+    Quic {
+        /// The address.
+        address: Address,
+        /// The fault.
+        source: LinkError,
+    },
     /// A file of certificates cannot be used.
     #[error(transparent)]
     Certificates(#[from] CertificateFileError),
@@ -113,6 +123,14 @@ pub enum ReadError {
     /// The peer broke the rules of websockets; every later read says the same.
     #[error(transparent)]
     Web(WebError),
+    /// The connection of QUIC was lost; every later read says the same.
+    #[error("{why}; {ran}")]
+    Lost {
+        /// The reason.
+        why: LinkError,
+        /// Whether the last batch of this client has run.
+        ran: Ran,
+    },
     /// The system refused.
     #[error("cannot read from the peer: {0}")]
     Io(#[source] io::Error),

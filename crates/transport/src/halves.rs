@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::deadline::Deadline;
 use crate::errors::{ReadError, WriteError};
 use crate::patient::Patient;
+use crate::quic::QuicStream;
 use crate::shm::{self, ShmReading, ShmWriting};
 use crate::socket::SocketStream;
 use crate::stream::Connection;
@@ -25,6 +26,7 @@ pub(crate) enum Reading {
     Socket(SocketStream),
     Tls(TlsStream),
     Web(WebStream),
+    Quic(QuicStream),
 }
 
 impl StreamReading {
@@ -47,6 +49,7 @@ impl StreamReading {
             Reading::Socket(stream) => stream.read(into, limit, deadline.into().instant()),
             Reading::Tls(stream) => stream.read(into, limit, deadline.into().instant()),
             Reading::Web(stream) => stream.read(into, limit, deadline.into().instant()),
+            Reading::Quic(stream) => stream.read(into, limit, deadline.into().instant()),
         }
     }
 }
@@ -66,6 +69,7 @@ impl StreamReading {
             Reading::Socket(stream) => stream.try_read(into, limit),
             Reading::Tls(stream) => stream.try_read(into, limit),
             Reading::Web(stream) => stream.try_read(into, limit),
+            Reading::Quic(stream) => stream.try_read(into, limit),
         }
     }
 
@@ -74,7 +78,7 @@ impl StreamReading {
     pub fn waiter(&self) -> Option<StreamWaiter> {
         match &self.medium {
             Reading::Shm(stream) => Some(StreamWaiter(stream.waiter())),
-            Reading::Socket(_) | Reading::Tls(_) | Reading::Web(_) => None,
+            Reading::Socket(_) | Reading::Tls(_) | Reading::Web(_) | Reading::Quic(_) => None,
         }
     }
 
@@ -82,7 +86,7 @@ impl StreamReading {
     pub fn position(&self) -> u64 {
         match &self.medium {
             Reading::Shm(stream) => stream.position(),
-            Reading::Socket(_) | Reading::Tls(_) | Reading::Web(_) => 0,
+            Reading::Socket(_) | Reading::Tls(_) | Reading::Web(_) | Reading::Quic(_) => 0,
         }
     }
 }
@@ -127,6 +131,7 @@ pub(crate) enum Writing {
     Socket(SocketStream),
     Tls(TlsStream),
     Web(WebStream),
+    Quic(QuicStream),
 }
 
 impl StreamWriting {
@@ -140,6 +145,11 @@ impl StreamWriting {
             Writing::Socket(stream) => stream.try_write(bytes),
             Writing::Tls(stream) => stream.try_write(bytes),
             Writing::Web(stream) => stream.try_write(bytes),
+            Writing::Quic(stream) => {
+                let written = stream.try_write(bytes);
+                stream.flush();
+                written
+            }
         }
     }
 
@@ -158,6 +168,11 @@ impl StreamWriting {
             Writing::Socket(stream) => stream.write(bytes, deadline.into().instant()),
             Writing::Tls(stream) => stream.write(bytes, deadline.into().instant()),
             Writing::Web(stream) => stream.write(bytes, deadline.into().instant()),
+            Writing::Quic(stream) => {
+                let written = stream.write(bytes, deadline.into().instant());
+                stream.flush();
+                written
+            }
         }
     }
 }

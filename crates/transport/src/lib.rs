@@ -1,4 +1,4 @@
-//! Byte streams between processes: shared memory, unix sockets, TCP, TLS and websocket.
+//! Byte streams between processes: shared memory, unix sockets, TCP, TLS, websocket and QUIC.
 //!
 //! A [`Stream`] carries bytes in order, both ways, between a client process and a server process,
 //! over any of the transports. It knows nothing of the meaning of the bytes: frames, limits on
@@ -7,7 +7,7 @@
 //!
 //! Deliberately absent are: an async runtime, a protocol, and any periodic wake-up. A stream that
 //! nobody uses costs no time. Certificates and encryption are rustls's; `tls` is the glue. Frames
-//! of websockets are tungstenite's.
+//! of websockets are tungstenite's, packets of QUIC quinn-proto's.
 //!
 //! ```text
 //! address    names of listeners, as URLs
@@ -16,7 +16,7 @@
 //! identity   the proof of a peer about itself
 //! errors     the reasons why a stream is not made, or gives and takes no bytes
 //! connect    a client's sockets
-//! stream     Stream, its stopper; chooses one of the four below
+//! stream     Stream, its stopper; chooses one of the media below
 //! halves     the halves of a stream, for a thread each
 //! host       the identity of this machine
 //! patient    waiting reads and writes of the layers: TLS and websocket
@@ -29,6 +29,12 @@
 //! websocket  a stream over a websocket
 //!   carrier    the stream under it
 //!   error      failures, with their remedies
+//! quic       a stream of a connection of QUIC, with the calls of REX
+//!   link       a connection and its streams, without input or output
+//!   port       a UDP socket with its connections, and its thread
+//!   settings   the parameters of QUIC
+//!   asked      counts of questions
+//!   error      the ends of connections
 //! shm        a stream over two rings in memory shared by both processes
 //!   mapped     the shared memory itself: the only unsafe code
 //!   ring       positions and copies; checks whatever the peer wrote
@@ -53,12 +59,15 @@ mod identity;
 mod listener;
 mod patient;
 mod pin;
+mod quic;
 mod rest;
 mod shm;
 mod socket;
 mod stream;
 mod tls;
 mod websocket;
+
+pub use bifrost_rex::{Call, CallState, Ran};
 
 pub use address::{Address, AddressError, default_directory};
 pub use deadline::Deadline;
@@ -68,6 +77,8 @@ pub use host::host;
 pub use identity::Identity;
 pub use listener::{AcceptError, ListenError, ListenOptions, Listener, SHORTAGE_PAUSE, Shortage, Stopper};
 pub use pin::{Pin, PinError};
+pub use quic::asked::answers as answered_questions;
+pub use quic::{CallWatch, LinkError, QuicLimits};
 pub use rest::{Closed, PeerSilent, Want};
 pub use shm::{RING_BYTES_DEFAULT, RING_BYTES_MAX, RING_BYTES_MIN, spin_max_default};
 pub use stream::{ConnectOptions, Stream, StreamStopper};

@@ -26,6 +26,7 @@ use rustix::time::Timespec;
 use thiserror::Error;
 
 use crate::address::{Address, default_directory, is_private};
+use crate::quic::{self, Port, QuicLimits, QuicStream};
 use crate::shm::{self, RING_BYTES_DEFAULT};
 use crate::stream::Stream;
 use crate::tls::{Machine, Protocol, TlsServer};
@@ -47,8 +48,10 @@ pub struct ListenOptions {
     pub spin_max: Duration,
     /// Connections that may wait to be accepted. Default: 1024; the system may have a lower limit.
     pub backlog: i32,
-    /// TLS: the certificate, which a `tls://` or `wss://` address needs. Default: none.
+    /// TLS: the certificate, which a `tls://`, `wss://` or `quic://` address needs. Default: none.
     pub tls: Option<TlsServer>,
+    /// QUIC: the limits of its connections.
+    pub quic: QuicLimits,
     /// The protocol that clients of TLS agree on. For a `ws://` or `wss://` address it is always
     /// HTTP: the user answers the requests for websockets. Default: this system's.
     pub protocol: Protocol,
@@ -64,6 +67,7 @@ impl Default for ListenOptions {
             spin_max: shm::spin_max_default(),
             backlog: 1024,
             tls: None,
+            quic: QuicLimits::default(),
             protocol: Protocol::default(),
             mode: 0o600,
         }
@@ -166,7 +170,19 @@ pub struct Listener {
     address: Address,
     options: ListenOptions,
     stopper: Stopper,
+    /// The socket of QUIC. Then `socket` is readable while there are streams.
+    quic: Option<QuicPort>,
     _file: Option<SocketFile>,
+}
+
+/// The socket of a listener of QUIC, which takes no new connections once this is dropped.
+#[derive(Debug)]
+struct QuicPort(Arc<Port>);
+
+impl Drop for QuicPort {
+    fn drop(&mut self) {
+        self.0.end();
+    }
 }
 
 /// Ends the accepting of one listener, from any thread.
@@ -207,9 +223,22 @@ impl Listener {
             _ => ListenError::Io { address: address.clone(), source },
         };
         let stopper = Stopper::new().map_err(fail)?;
+        let mut quic = None;
         let (socket, address, file) = match address {
-            Address::Tls { pin: Some(_), .. } | Address::Wss { pin: Some(_), .. } => {
+            Address::Tls { pin: Some(_), .. }
+            | Address::Quic { pin: Some(_), .. }
+            | Address::Wss { pin: Some(_), .. } => {
                 return Err(ListenError::Pin { address: address.clone() });
+            }
+            Address::Quic { host, port, .. } => {
+                let Some(tls) = options.tls.clone() else {
+                    return Err(ListenError::NoCertificate { address: address.clone() });
+                };
+                let (made, port) = quic::listen(host, *port, tls, options.quic.clone()).map_err(fail)?;
+                let made = quic.insert(QuicPort(made));
+                let event = made.0.accept_event().map(OwnedFd::try_clone).transpose().map_err(fail)?;
+                let event = event.ok_or(io::ErrorKind::Unsupported.into()).map_err(fail)?;
+                (event, address.clone().bound_to(port), None)
             }
             Address::Tls { .. } | Address::Wss { .. } if options.tls.is_none() => {
                 return Err(ListenError::NoCertificate { address: address.clone() });
@@ -229,7 +258,7 @@ impl Listener {
                 (socket, address.clone(), Some(file))
             }
         };
-        Ok(Listener { socket, address, options: options.clone(), stopper, _file: file })
+        Ok(Listener { socket, address, options: options.clone(), stopper, quic, _file: file })
     }
 
     /// Returns the address given to `bind`, with the actual port if port 0 was asked for.
@@ -303,14 +332,17 @@ impl Listener {
 
     /// Takes a connection if one is there, else waits for one or for a stop.
     fn accept_now(&self) -> io::Result<Option<Stream>> {
+        if let Some(QuicPort(port)) = &self.quic {
+            if let Some(accepted) = port.accept() {
+                return QuicStream::accept(accepted).map(Stream::over_quic).map(Some);
+            }
+            self.wait()?;
+            return Ok(None);
+        }
         let socket = match rustix::net::accept_with(&self.socket, SocketFlags::CLOEXEC) {
             Ok(socket) => socket,
             Err(Errno::AGAIN) => {
-                let mut waited_for = [
-                    PollFd::new(&self.socket, PollFlags::IN),
-                    PollFd::new(&self.stopper.stop.event, PollFlags::IN),
-                ];
-                let _ = rustix::io::retry_on_intr(|| poll(&mut waited_for, None))?;
+                self.wait()?;
                 return Ok(None);
             }
             Err(error) if is_clients_fault(error) => return Ok(None),
@@ -330,6 +362,8 @@ impl Listener {
                 None => return Ok(None),
             },
             Address::Shm(_) => Stream::serve_shm(socket, self.options.ring_bytes, self.options.spin_max),
+            // Its streams are accepted above.
+            Address::Quic { .. } => return Ok(None),
         };
         match stream {
             Ok(stream) => Ok(Some(stream)),
@@ -340,6 +374,14 @@ impl Listener {
 }
 
 impl Listener {
+    /// Waits for a connection or for a stop.
+    fn wait(&self) -> io::Result<()> {
+        let mut waited_for =
+            [PollFd::new(&self.socket, PollFlags::IN), PollFd::new(&self.stopper.stop.event, PollFlags::IN)];
+        rustix::io::retry_on_intr(|| poll(&mut waited_for, None))?;
+        Ok(())
+    }
+
     fn accept_tls(&self) -> Option<Result<Machine, rustls::Error>> {
         let protocol = if self.address.is_web() { Protocol::Http } else { self.options.protocol };
         self.options.tls.as_ref().map(|tls| tls.accept(protocol))

@@ -52,6 +52,7 @@ impl Stream {
             Medium::Socket(stream) => stream.socket().as_fd(),
             Medium::Tls(stream) => stream.shared_socket().as_fd(),
             Medium::Web(stream) => stream.shared_socket().as_fd(),
+            Medium::Quic(stream) => stream.event().as_fd(),
         }
     }
 
@@ -73,9 +74,9 @@ impl Stream {
     }
 
     /// True if the descriptor is the socket that the bytes go through, so that a poller must look
-    /// for room.
+    /// for room. The descriptor of QUIC tells of room by itself.
     pub fn watches_socket(&self) -> bool {
-        !matches!(self.medium, Medium::Shm(_))
+        !matches!(self.medium, Medium::Shm(_) | Medium::Quic(_))
     }
 
     /// True if a `try_read` that gave so many bytes, with room for more, has left none: what comes
@@ -92,7 +93,7 @@ impl Stream {
     pub fn linger(&mut self, goes_on: impl Fn() -> bool) -> bool {
         match &mut self.medium {
             Medium::Shm(stream) => stream.linger(goes_on),
-            Medium::Socket(_) | Medium::Tls(_) | Medium::Web(_) => false,
+            Medium::Socket(_) | Medium::Tls(_) | Medium::Web(_) | Medium::Quic(_) => false,
         }
     }
 
@@ -106,6 +107,7 @@ impl Stream {
             Medium::Shm(stream) => stream.rest(want),
             // The kernel has an edge for whatever came after the last look.
             Medium::Socket(_) | Medium::Tls(_) | Medium::Web(_) => true,
+            Medium::Quic(stream) => stream.rest(want),
         }
     }
 
@@ -116,7 +118,7 @@ impl Stream {
     /// The peer has sent nothing since the last ping, so it is gone.
     pub fn beat(&mut self) -> Result<Option<Instant>, PeerSilent> {
         match &self.medium {
-            Medium::Shm(_) | Medium::Socket(_) | Medium::Tls(_) => Ok(None),
+            Medium::Shm(_) | Medium::Socket(_) | Medium::Tls(_) | Medium::Quic(_) => Ok(None),
             Medium::Web(stream) => stream.beat(Instant::now()).map(Some),
         }
     }
@@ -126,7 +128,7 @@ impl Stream {
     pub fn awake(&mut self) {
         match &mut self.medium {
             Medium::Shm(stream) => stream.awake(),
-            Medium::Socket(_) | Medium::Tls(_) | Medium::Web(_) => {}
+            Medium::Socket(_) | Medium::Tls(_) | Medium::Web(_) | Medium::Quic(_) => {}
         }
     }
 }

@@ -21,7 +21,7 @@ use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, sockopt};
 use crate::address::Address;
 use crate::attention::{Attention, DEAF, STOPPED};
 use crate::connect::{
-    connect_error, connect_tcp, connect_unix, handover_error, handshake_error, request_error,
+    connect_error, connect_tcp, connect_unix, handover_error, handshake_error, quic_error, request_error,
 };
 use crate::deadline::Deadline;
 use crate::errors::{ConnectError, ReadError, WriteError};
@@ -29,6 +29,7 @@ use crate::halves::{Reading, StreamReading, StreamWriting, Writing};
 use crate::identity::Identity;
 use crate::patient::Patient;
 use crate::pin::Pin;
+use crate::quic::{self, CallWatch, QuicStream};
 use crate::shm::{self, ShmStream};
 use crate::socket::{SocketStream, wait_readable};
 use crate::tls::{self, Machine, Protocol, TlsOptions, TlsStream};
@@ -80,6 +81,7 @@ pub(crate) enum Medium {
     Socket(SocketStream),
     Tls(TlsStream),
     Web(WebStream),
+    Quic(QuicStream),
 }
 
 /// The layer over a socket that has a last word.
@@ -87,6 +89,7 @@ pub(crate) enum Medium {
 enum Layer {
     Tls(TlsStream),
     Web(WebStream),
+    Quic(QuicStream),
 }
 
 impl Layer {
@@ -94,6 +97,7 @@ impl Layer {
         match self {
             Layer::Tls(stream) => stream.close(),
             Layer::Web(stream) => stream.close(),
+            Layer::Quic(stream) => stream.close(),
         }
     }
 
@@ -102,7 +106,7 @@ impl Layer {
         match self {
             Layer::Tls(stream) => stream.is_established(),
             // It is opened when all before it is over.
-            Layer::Web(_) => true,
+            Layer::Web(_) | Layer::Quic(_) => true,
         }
     }
 }
@@ -156,6 +160,9 @@ impl StreamStopper {
     /// True if the kernel holds no byte of the peer that was not read. Always false for shared
     /// memory, whose bytes do not pass through the kernel: some may be there.
     pub fn is_silent(&self) -> bool {
+        if let Some(Layer::Quic(stream)) = &self.layer {
+            return stream.is_silent();
+        }
         self.carries && !matches!(wait_readable(&self.socket, Instant::now()), Ok(true))
     }
 
@@ -168,6 +175,9 @@ impl StreamStopper {
     /// arrive: time for a last word.
     pub fn stop_reading(&self) {
         self.attention.raise(DEAF);
+        if let Some(Layer::Quic(stream)) = &self.layer {
+            return stream.wake();
+        }
         if self.carries {
             let _ = rustix::net::shutdown(&self.socket, Shutdown::Read);
         }
@@ -210,6 +220,14 @@ impl Stream {
                 let place = (host.as_str(), *port, *pin, Protocol::Http);
                 let stream = Stream::connect_tls(address, place, options, deadline)?;
                 stream.ask_for_websocket(address, (host, path), options, deadline)
+            }
+            Address::Quic { host, port, pin } => {
+                if pin.is_some() && options.tls.authorities.is_some() {
+                    return Err(ConnectError::TwoTrusts { address: address.clone() });
+                }
+                let stream = quic::connect((host, *port, *pin), &options.tls, deadline)
+                    .map_err(|failure| quic_error(failure, address, options))?;
+                Ok(Stream::over_quic(stream))
             }
         }
     }
@@ -271,7 +289,9 @@ impl Stream {
         match &self.medium {
             Medium::Tls(stream) => Base::Tls(stream.clone()),
             Medium::Socket(_) => Base::Socket,
-            Medium::Shm(_) | Medium::Web(_) => panic!("a websocket is opened over a socket or TLS"),
+            Medium::Shm(_) | Medium::Web(_) | Medium::Quic(_) => {
+                panic!("a websocket is opened over a socket or TLS")
+            }
         }
     }
 
@@ -353,6 +373,18 @@ impl Stream {
         Ok(Stream { medium: Medium::Tls(tls), connection: Arc::new(connection), peer, ip: Some(ip) })
     }
 
+    /// Makes a stream over one of QUIC.
+    pub(crate) fn over_quic(stream: QuicStream) -> Stream {
+        let remote = stream.remote();
+        let connection = Connection {
+            socket: stream.event().clone(),
+            attention: stream.attention().clone(),
+            layer: Some(Layer::Quic(stream.clone())),
+        };
+        let (peer, ip) = (format!("quic {remote}"), Some(remote.ip().to_canonical()));
+        Stream { medium: Medium::Quic(stream), connection: Arc::new(connection), peer, ip }
+    }
+
     fn over_described_socket(socket: OwnedFd, peer: String, ip: Option<IpAddr>) -> Stream {
         let connection = Connection::new(socket);
         let medium = SocketStream::new(connection.socket.clone(), connection.attention.clone());
@@ -381,6 +413,7 @@ impl Stream {
             Medium::Socket(stream) => stream.read(into, limit, deadline.into().instant()),
             Medium::Tls(stream) => stream.read(into, limit, deadline.into().instant()),
             Medium::Web(stream) => stream.read(into, limit, deadline.into().instant()),
+            Medium::Quic(stream) => stream.read(into, limit, deadline.into().instant()),
         }
     }
 
@@ -397,6 +430,7 @@ impl Stream {
             Medium::Socket(stream) => stream.try_read(into, limit),
             Medium::Tls(stream) => stream.try_read(into, limit),
             Medium::Web(stream) => stream.try_read(into, limit),
+            Medium::Quic(stream) => stream.try_read(into, limit),
         }
     }
 
@@ -410,6 +444,7 @@ impl Stream {
             Medium::Socket(stream) => stream.write(bytes, deadline.into().instant()),
             Medium::Tls(stream) => stream.write(bytes, deadline.into().instant()),
             Medium::Web(stream) => stream.write(bytes, deadline.into().instant()),
+            Medium::Quic(stream) => stream.write(bytes, deadline.into().instant()),
         }
     }
 
@@ -423,6 +458,7 @@ impl Stream {
             Medium::Socket(stream) => stream.try_write(bytes),
             Medium::Tls(stream) => stream.try_write(bytes),
             Medium::Web(stream) => stream.try_write(bytes),
+            Medium::Quic(stream) => stream.try_write(bytes),
         }
     }
 
@@ -430,7 +466,7 @@ impl Stream {
     /// such bytes.
     pub fn wants_write(&self) -> bool {
         match &self.medium {
-            Medium::Shm(_) | Medium::Socket(_) => false,
+            Medium::Shm(_) | Medium::Socket(_) | Medium::Quic(_) => false,
             Medium::Tls(stream) => stream.wants_write(),
             Medium::Web(stream) => stream.wants_write(),
         }
@@ -444,7 +480,7 @@ impl Stream {
     pub fn try_flush(&mut self) -> Result<bool, WriteError> {
         self.flush();
         match &self.medium {
-            Medium::Shm(_) | Medium::Socket(_) => Ok(true),
+            Medium::Shm(_) | Medium::Socket(_) | Medium::Quic(_) => Ok(true),
             Medium::Tls(stream) => stream.try_flush(),
             Medium::Web(stream) => stream.try_flush(),
         }
@@ -464,6 +500,7 @@ impl Stream {
             Medium::Socket(stream) => stream.wait_ready(deadline),
             Medium::Tls(stream) => stream.wait_ready(deadline),
             Medium::Web(stream) => stream.wait_ready(deadline),
+            Medium::Quic(stream) => stream.wait_ready(deadline),
         }
     }
 
@@ -476,6 +513,8 @@ impl Stream {
             Medium::Socket(stream) => Some(stream.socket()),
             Medium::Tls(stream) => Some(stream.shared_socket()),
             Medium::Web(stream) => Some(stream.shared_socket()),
+            // Its bell.
+            Medium::Quic(stream) => Some(stream.event()),
         }
     }
 
@@ -489,6 +528,7 @@ impl Stream {
             // An error is found by the next read or write.
             Medium::Tls(stream) => drop(stream.try_flush()),
             Medium::Web(stream) => drop(stream.try_flush()),
+            Medium::Quic(stream) => stream.flush(),
         }
     }
 
@@ -515,6 +555,7 @@ impl Stream {
             }
             Medium::Tls(stream) => (Reading::Tls(stream.clone()), Writing::Tls(stream)),
             Medium::Web(stream) => (Reading::Web(stream.clone()), Writing::Web(stream)),
+            Medium::Quic(stream) => (Reading::Quic(stream.clone()), Writing::Quic(stream)),
         };
         let reading = StreamReading { medium: reading, _connection: connection.clone() };
         (reading, StreamWriting { medium: writing, _connection: connection })
@@ -529,7 +570,7 @@ impl Stream {
     /// True if the peer can be told something: for TLS once the handshake is over, else always.
     pub fn is_established(&self) -> bool {
         match &self.medium {
-            Medium::Shm(_) | Medium::Socket(_) | Medium::Web(_) => true,
+            Medium::Shm(_) | Medium::Socket(_) | Medium::Web(_) | Medium::Quic(_) => true,
             Medium::Tls(stream) => stream.is_established(),
         }
     }
@@ -539,6 +580,7 @@ impl Stream {
         match &self.medium {
             Medium::Tls(stream) => stream.identity(),
             Medium::Web(stream) => stream.identity(),
+            Medium::Quic(stream) => stream.identity(),
             _ if self.ip.is_some() => Identity::None,
             _ => match sockopt::socket_peercred(&self.connection.socket) {
                 Ok(peer) => Identity::Local { uid: peer.uid.as_raw() },
@@ -547,8 +589,17 @@ impl Stream {
         }
     }
 
+    /// Returns the watch over the calls of a client; `None` for media without questions, which are
+    /// all but QUIC.
+    pub fn watch(&self) -> Option<CallWatch> {
+        match &self.medium {
+            Medium::Quic(stream) => Some(stream.watch()),
+            _ => None,
+        }
+    }
+
     /// Returns the peer, for logs: `shm pid 123`, `unix pid 123`, `tcp 127.0.0.1:3333`, and the
-    /// same with `tls`, `ws` and `wss`.
+    /// same with `tls`, `ws`, `wss` and `quic`.
     pub fn describe_peer(&self) -> String {
         self.peer.clone()
     }

@@ -28,7 +28,7 @@ use std::time::Duration;
 use async_io::{Async, Timer};
 use bifrost_client::{ConnectionError, READ_BYTES, unwritten};
 use bifrost_recorder::{Closed, Due, Greeting, Known, LastWords};
-use bifrost_transport::Stream;
+use bifrost_transport::{CallWatch, Stream};
 
 use crate::call::Stub;
 use crate::error::{ConnectError, Error, Place};
@@ -104,13 +104,26 @@ impl Polled {
         Ok(Polled { stream, watched, wakers, timeout, timer: None, input: Vec::new(), writes: 0 })
     }
 
+    pub(crate) fn watch(&self) -> Option<CallWatch> {
+        self.stream.watch()
+    }
+
+    /// Waits for room. A stream without a socket of its own tells of it as it tells of bytes.
+    fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let ready = match self.stream.watches_socket() {
+            true => self.watched.poll_writable(cx),
+            false => self.watched.poll_readable(cx),
+        };
+        ready.map(drop)
+    }
+
     /// Writes the bytes for which there is room. Pending if there is none.
     fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize, Ended>> {
         self.writes += 1;
         loop {
             match self.stream.try_write(bytes) {
-                Ok(0) => match self.watched.poll_writable(cx) {
-                    Poll::Ready(_) => {}
+                Ok(0) => match self.poll_room(cx) {
+                    Poll::Ready(()) => {}
                     Poll::Pending => return Poll::Pending,
                 },
                 written => return Poll::Ready(written.map_err(|error| unwritten(error, self.timeout))),
@@ -123,8 +136,8 @@ impl Polled {
         loop {
             match self.stream.try_flush() {
                 Ok(true) => return Poll::Ready(Ok(())),
-                Ok(false) => match self.watched.poll_writable(cx) {
-                    Poll::Ready(_) => {}
+                Ok(false) => match self.poll_room(cx) {
+                    Poll::Ready(()) => {}
                     Poll::Pending => return Poll::Pending,
                 },
                 Err(error) => return Poll::Ready(Err(unwritten(error, self.timeout))),

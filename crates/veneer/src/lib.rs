@@ -107,6 +107,7 @@ pub use bifrost_recorder::{
     Misuse, Stubs,
 };
 pub use bifrost_trader::failover::Ran;
+pub use bifrost_transport::{Call, CallState, CallWatch};
 pub use bifrost_veneer_macros::remote;
 pub use bifrost_wire as wire;
 pub use bifrost_wire::BatchName;

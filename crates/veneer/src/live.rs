@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use bifrost_client::Wire;
 use bifrost_recorder::{Admission, Closed, Due, Greeting, Known, Slot};
-use bifrost_transport::Stream;
+use bifrost_transport::{CallWatch, Stream};
 
 use crate::connection::Link;
 use crate::error::{ConnectError, Error, Place};
@@ -76,6 +76,15 @@ impl Live {
             Way::Blocking(wire) => wire.writes(),
             #[cfg(feature = "async")]
             Way::Polled(polled) => polled.writes(),
+        }
+    }
+
+    /// Returns the watch over the calls of the connection, if its medium tells of them.
+    pub(crate) fn watch(&self) -> Option<CallWatch> {
+        match &self.way {
+            Way::Blocking(wire) => wire.watch(),
+            #[cfg(feature = "async")]
+            Way::Polled(polled) => polled.watch(),
         }
     }
 

@@ -17,6 +17,7 @@ use std::time::Duration;
 use bifrost_client::asks_for_token;
 use bifrost_client::{Greeted, Options, is_trader};
 use bifrost_recorder::{Counters, Recorded, Stubs};
+use bifrost_transport::CallWatch;
 #[cfg(feature = "async")]
 use bifrost_transport::Stream;
 use bifrost_transport::{Address, KeyFiles};
@@ -548,6 +549,13 @@ impl Session {
             let admitted = live.admit();
             live.recorder.clear_server(admitted);
         }
+    }
+
+    /// Returns the watch over the batches that wait for their answers, which other threads can ask:
+    /// for progress bars, and for programs that give up a batch that has not begun. `None` for media
+    /// whose servers are not asked, which are all but QUIC.
+    pub fn watch(&self) -> Option<CallWatch> {
+        self.core.live.borrow().watch()
     }
 
     /// Returns the counts of the session up to now.

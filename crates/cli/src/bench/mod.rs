@@ -9,6 +9,7 @@ mod blocking;
 pub(crate) mod calls;
 mod commits;
 mod common;
+mod echo;
 mod files;
 pub(crate) mod fit;
 mod futex;
@@ -26,6 +27,7 @@ mod sessions;
 mod sizes;
 mod soak;
 mod theta;
+mod tools;
 mod usage;
 mod veneers;
 
@@ -66,6 +68,9 @@ enum What {
     Commits(commits::Args),
     /// Ten thousand idle sessions, and up to 500 active ones beside Redis and gRPC
     Sessions(sessions::Args),
+    /// An exchange of bytes with a server: raw sockets, the transports, a call; beside QUIC, omniORB,
+    /// gRPC and Cap'n Proto
+    Echo(echo::Args),
     /// Clients that copy files from a server with one task or several, beside omniORB and gRPC
     Files(files::Args),
     /// The same with reads that compute and block: the speed-up by tasks; a futex ping-pong
@@ -91,7 +96,9 @@ enum What {
         untimed: bool,
     },
     #[command(hide = true)]
-    Echo { file: PathBuf, core: usize },
+    EchoLines { file: PathBuf, core: usize },
+    #[command(hide = true)]
+    EchoSide(echo::SideArgs),
     #[command(hide = true)]
     FileServer(files::ServerArgs),
     #[command(hide = true)]
@@ -125,6 +132,8 @@ pub fn run(args: Args) -> Outcome {
         What::Oo7(args) => oo7::run(args),
         What::Kills(args) => kills::run(args),
         What::Commits(args) => commits::run(args),
+        What::Echo(args) => echo::run(args),
+        What::EchoSide(args) => echo::run_side(args),
         What::FileServer(args) => files::run_ours(args),
         What::Files(args) => files::run(args),
         What::Blocking(args) => blocking::run(args),
@@ -141,7 +150,7 @@ pub fn run(args: Args) -> Outcome {
         What::Oo7Linked { size, seed, core } => oo7::serve_linked(size, *seed, *core),
         What::ActorsNode { case, nodes, untimed } => actors::serve(case, *nodes, *untimed),
         What::Server { folder, core } => calls::serve(folder, *core),
-        What::Echo { file, core } => calls::echo(file, *core),
+        What::EchoLines { file, core } => calls::echo(file, *core),
     }
     .map_err(|error| Failure::new(Exit::Failed, error.to_string()))
 }

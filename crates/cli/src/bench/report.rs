@@ -15,7 +15,7 @@ use super::fit::Estimate;
 #[derive(Clone, Debug, Serialize)]
 pub struct Case {
     /// The benchmark: `calls`, `theta`, `actors`, `sizes`, `oo7`, `sessions`, `commits`, `soak`,
-    /// `files`, `blocking`, `imports`, `veneers`.
+    /// `files`, `blocking`, `imports`, `veneers`, `echo`.
     pub bench: &'static str,
     /// The name of the case.
     pub case: String,
@@ -32,7 +32,10 @@ pub struct Case {
     pub min: f64,
     /// The greatest.
     pub max: f64,
-    /// The unit of the three.
+    /// The 99th percentile, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p99: Option<f64>,
+    /// The unit of the four.
     pub unit: &'static str,
     /// The result of the work, where there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -73,6 +76,9 @@ pub struct Case {
     /// The least as a multiple of Bifrost's least.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub times_our_least: Option<f64>,
+    /// Datagrams of all sides in one sample, lost and repeated ones included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub datagrams: Option<f64>,
     /// Processor time of all sides for one sample, in nanoseconds, where it was measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_ns: Option<u64>,
@@ -101,6 +107,7 @@ impl Case {
             value,
             min,
             max,
+            p99: None,
             unit,
             result: None,
             crossings: None,
@@ -115,6 +122,7 @@ impl Case {
             prefetched: None,
             times_ours: None,
             times_our_least: None,
+            datagrams: None,
             cpu_ns: None,
         }
     }

@@ -230,9 +230,10 @@ impl Drop for Exports {
 /// Returns an address as it is advertised: with the pin of the server, if clients need it.
 fn with_pin(address: &Address, pin: Option<Pin>) -> String {
     match (address, pin) {
-        (Address::Tls { pin: None, .. } | Address::Wss { pin: None, .. }, Some(pin)) => {
-            address.clone().with_pin(pin).to_string()
-        }
+        (
+            Address::Tls { pin: None, .. } | Address::Quic { pin: None, .. } | Address::Wss { pin: None, .. },
+            Some(pin),
+        ) => address.clone().with_pin(pin).to_string(),
         _ => address.to_string(),
     }
 }

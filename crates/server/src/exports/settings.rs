@@ -92,7 +92,11 @@ pub enum ExportError {
     #[error(
         "clients cannot connect to `{0}`, which stands for all addresses of this machine: pass `--advertise \
          URL` with the address that traders tell them, as in `--advertise {scheme}://db1.example:{port}`",
-        scheme = if .0.is_tls() { "tls" } else { "tcp" },
+        scheme = match .0 {
+            Address::Quic { .. } => "quic",
+            address if address.is_tls() => "tls",
+            _ => "tcp",
+        },
         port = .0.port().unwrap_or(7447)
     )]
     Wildcard(Address),

@@ -16,7 +16,7 @@ use bifrost_workers::worker_number;
 use super::fit::Sums;
 
 /// The media of clients, by their names in metrics. The last one stands for all that have no name.
-pub const MEDIA: [&str; 7] = ["shm", "unix", "tcp", "tls", "ws", "wss", "other"];
+pub const MEDIA: [&str; 8] = ["shm", "unix", "tcp", "tls", "ws", "wss", "quic", "other"];
 
 /// The classes of the times of batches: the first one goes to 1.024 us, each next one to four times
 /// as much, and the last one has no end.

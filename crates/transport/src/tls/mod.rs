@@ -30,7 +30,7 @@ use rustix::net::{RecvFlags, SendFlags};
 pub use error::TlsError;
 pub(crate) use machine::Machine;
 use machine::RECORD_BYTES;
-pub(crate) use trust::connect;
+pub(crate) use trust::{AUTHORITIES, PINNED, Trusting, Witness, connect, names_of, trusting};
 pub use trust::{
     CertificateFileError, Clients, KeyFiles, Protocol, TlsMeans, TlsOptions, TlsServer, tls_means,
 };

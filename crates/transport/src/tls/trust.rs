@@ -40,6 +40,8 @@ pub enum Protocol {
     Bifrost,
     /// HTTP, of which a websocket may come.
     Http,
+    /// REX on the streams of QUIC, each with the forms of bytes of this system.
+    Rex,
 }
 
 impl Protocol {
@@ -48,18 +50,19 @@ impl Protocol {
         match self {
             Protocol::Bifrost => b"bifrost/1",
             Protocol::Http => b"http/1.1",
+            Protocol::Rex => b"bifrost-rex/1",
         }
     }
 }
 
 /// The variable with the file of authorities, for clients that were told none.
-const AUTHORITIES: &str = "BIFROST_CA";
+pub(crate) const AUTHORITIES: &str = "BIFROST_CA";
 
 /// The longest file of certificates or keys that is read. Default: 1 MiB.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// The TLS options of a client.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct TlsOptions {
     /// The file of the authorities that are trusted for servers, in PEM. Default: that of
     /// `BIFROST_CA`, or else the system's. An address with a pin needs none.
@@ -69,7 +72,7 @@ pub struct TlsOptions {
 }
 
 /// A certificate and its private key, as files in PEM.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct KeyFiles {
     /// The certificate, before those that lead to its authority.
     pub certificate: PathBuf,
@@ -120,7 +123,11 @@ struct Now {
     config: Arc<ServerConfig>,
     /// The same for HTTP.
     web: Arc<ServerConfig>,
+    /// The same for QUIC.
+    rex: Arc<ServerConfig>,
     pin: Pin,
+    /// A secret that every process with this key has.
+    reset_key: [u8; 32],
 }
 
 impl fmt::Debug for TlsServer {
@@ -165,7 +172,22 @@ impl TlsServer {
         let Now { config, web, .. } = self.now();
         let config = if protocol == Protocol::Http { web } else { config };
         let connection = UnbufferedServerConnection::new(config)?;
-        Ok(Machine::server(connection, matches!(self.0.clients, Clients::Authorities { .. })))
+        Ok(Machine::server(connection, self.trusts_names()))
+    }
+
+    /// Returns the settings for QUIC. They are the same ones until the files are read again.
+    pub(crate) fn quic(&self) -> Arc<ServerConfig> {
+        self.now().rex
+    }
+
+    /// Returns the key of the tokens with which a process that has started again tells peers so.
+    pub(crate) fn reset_key(&self) -> [u8; 32] {
+        self.now().reset_key
+    }
+
+    /// True if names in certificates of clients are verified.
+    pub(crate) fn trusts_names(&self) -> bool {
+        matches!(self.0.clients, Clients::Authorities { .. })
     }
 }
 
@@ -217,7 +239,13 @@ fn read_server(files: &KeyFiles, clients: &Clients) -> Result<Now, CertificateFi
         config.send_tls13_tickets = 0;
         Ok(Arc::new(config))
     };
-    Ok(Now { config: config(Protocol::Bifrost)?, web: config(Protocol::Http)?, pin })
+    let reset_key = {
+        let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, key.secret_der());
+        let tag = ring::hmac::sign(&key, b"bifrost quic reset 1");
+        tag.as_ref().try_into().unwrap_or_default()
+    };
+    let [bifrost, web, rex] = [Protocol::Bifrost, Protocol::Http, Protocol::Rex].map(config);
+    Ok(Now { config: bifrost?, web: web?, rex: rex?, pin, reset_key })
 }
 
 fn file_error(path: &Path, why: &dyn fmt::Display) -> CertificateFileError {
@@ -311,6 +339,8 @@ pub(crate) struct Witness {
     host: String,
     trust: Trust,
     seen: OnceLock<Pin>,
+    /// The reason why its certificate was refused.
+    refused: OnceLock<rustls::Error>,
 }
 
 #[derive(Debug)]
@@ -319,6 +349,12 @@ enum Trust {
     Authorities(Arc<WebPkiServerVerifier>),
     /// No authority is known: all servers are those of unknown ones.
     Nobody,
+}
+
+/// The settings of a client for a server, and the witness of its certificate.
+pub(crate) struct Trusting {
+    pub config: ClientConfig,
+    pub witness: Arc<Witness>,
 }
 
 /// Makes the client's side of a connection with a host.
@@ -331,6 +367,33 @@ pub(crate) fn connect(
     options: &TlsOptions,
     protocol: Protocol,
 ) -> Result<Machine, CertificateFileError> {
+    let Trusting { config, witness } = trusting(host, pin, options, protocol)?;
+    let wrong = |why: &dyn fmt::Display| client_error(options, why);
+    // A name that no certificate can have is no secret to be sent, and none of a pinned server.
+    let name = ServerName::try_from(host.to_owned()).or_else(|_| ServerName::try_from(PINNED));
+    let name = name.map_err(|why| wrong(&why))?;
+    let connection = UnbufferedClientConnection::new(Arc::new(config), name).map_err(|why| wrong(&why))?;
+    Ok(Machine::client(connection, witness, protocol))
+}
+
+/// The name that is sent to a server whose host no certificate can have.
+pub(crate) const PINNED: &str = "pinned.invalid";
+
+fn client_error(options: &TlsOptions, why: &dyn fmt::Display) -> CertificateFileError {
+    let path = options.certificate.as_ref().map(|files| files.certificate.clone());
+    CertificateFileError { path: path.unwrap_or_default(), why: why.to_string() }
+}
+
+/// Makes the settings of a client for a host.
+///
+/// # Errors
+/// [`CertificateFileError`]
+pub(crate) fn trusting(
+    host: &str,
+    pin: Option<Pin>,
+    options: &TlsOptions,
+    protocol: Protocol,
+) -> Result<Trusting, CertificateFileError> {
     let authorities = || {
         let named = || std::env::var_os(AUTHORITIES).filter(|path| !path.is_empty()).map(PathBuf::from);
         options.authorities.clone().or_else(named)
@@ -349,11 +412,9 @@ pub(crate) fn connect(
             }
         }
     };
-    let witness = Arc::new(Witness { host: host.to_owned(), trust, seen: OnceLock::new() });
-    let wrong = |why: &dyn fmt::Display| {
-        let path = options.certificate.as_ref().map(|files| files.certificate.clone());
-        CertificateFileError { path: path.unwrap_or_default(), why: why.to_string() }
-    };
+    let witness =
+        Arc::new(Witness { host: host.to_owned(), trust, seen: OnceLock::new(), refused: OnceLock::new() });
+    let wrong = |why: &dyn fmt::Display| client_error(options, why);
     let builder = ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&rustls::version::TLS13])
         .map_err(|why| wrong(&why))?
@@ -368,11 +429,7 @@ pub(crate) fn connect(
     };
     config.alpn_protocols = vec![protocol.name().to_vec()];
     config.resumption = Resumption::disabled();
-    // A name that no certificate can have is no secret to be sent, and none of a pinned server.
-    let name = ServerName::try_from(host.to_owned()).or_else(|_| ServerName::try_from("pinned.invalid"));
-    let name = name.map_err(|why| wrong(&why))?;
-    let connection = UnbufferedClientConnection::new(Arc::new(config), name).map_err(|why| wrong(&why))?;
-    Ok(Machine::client(connection, witness, protocol))
+    Ok(Trusting { config, witness })
 }
 
 impl Witness {
@@ -393,6 +450,11 @@ impl Witness {
         self.seen.get().copied()
     }
 
+    /// Returns the reason why the server's certificate was refused.
+    pub(crate) fn refused(&self) -> Option<rustls::Error> {
+        self.refused.get().cloned()
+    }
+
     /// True if names in the server's certificate were verified.
     pub(crate) fn trusts_names(&self) -> bool {
         matches!(self.trust, Trust::Authorities(_))
@@ -410,7 +472,7 @@ impl ServerCertVerifier for Witness {
     ) -> Result<ServerCertVerified, rustls::Error> {
         let seen = Pin::of(end_entity).ok_or(CertificateError::BadEncoding)?;
         let seen = *self.seen.get_or_init(|| seen);
-        match &self.trust {
+        let verified = match &self.trust {
             // Keys are public, so the comparison needs no constant time.
             Trust::Pin(pin) if *pin == seen => Ok(ServerCertVerified::assertion()),
             Trust::Pin(_) => Err(CertificateError::ApplicationVerificationFailure.into()),
@@ -418,7 +480,8 @@ impl ServerCertVerifier for Witness {
                 verifier.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
             }
             Trust::Nobody => Err(CertificateError::UnknownIssuer.into()),
-        }
+        };
+        verified.inspect_err(|why| drop(self.refused.set(why.clone())))
     }
 
     fn verify_tls12_signature(

@@ -15,7 +15,7 @@ use tungstenite::handshake::server::{create_response, write_response};
 /// Every medium without certificates, rings small and large.
 pub const MEDIA: [&str; 4] = ["shm-small", "shm", "unix", "tcp"];
 /// Every medium.
-pub const STREAMS: [&str; 7] = ["shm-small", "shm", "unix", "tcp", "tls", "ws", "wss"];
+pub const STREAMS: [&str; 8] = ["shm-small", "shm", "unix", "tcp", "tls", "ws", "wss", "quic"];
 
 /// A certificate that its own key has signed, and the options of a listener that has it.
 pub fn self_signed(directory: &std::path::Path) -> ListenOptions {
@@ -56,11 +56,12 @@ fn listen_in(directory: &std::path::Path, path: &std::path::Path, medium: &str) 
         "tcp" => (Address::Tcp { host: host(), port: 0 }, 1 << 20),
         "tls" => (Address::Tls { host: host(), port: 0, pin: None }, 1 << 20),
         "ws" => (Address::Ws { host: host(), port: 0, path: "/x".into() }, 1 << 20),
+        "quic" => (Address::Quic { host: host(), port: 0, pin: None }, 1 << 20),
         "wss" => (Address::Wss { host: host(), port: 0, path: "/x".into(), pin: None }, 1 << 20),
         other => panic!("no medium {other}"),
     };
     let options = match medium {
-        "tls" | "wss" => self_signed(directory),
+        "tls" | "wss" | "quic" => self_signed(directory),
         _ => ListenOptions { ring_bytes, ..ListenOptions::default() },
     };
     (Listener::bind(&address, &options).unwrap(), options)
@@ -71,14 +72,32 @@ pub fn connected(medium: &str) -> (Stream, Stream) {
     let directory = tempfile::tempdir().unwrap();
     let (listener, options) = listen_in(directory.path(), &directory.path().join("socket"), medium);
     let address = address_of(&listener, &options);
-    let client = std::thread::spawn(move || Stream::connect(&address, &ConnectOptions::default()).unwrap());
+    let client = std::thread::spawn(move || {
+        let mut client = Stream::connect(&address, &ConnectOptions::default()).unwrap();
+        // The server learns of a stream of QUIC by its first byte.
+        if medium_is_lazy(&address) {
+            client.write(b"?", far()).unwrap();
+            client.flush();
+            assert_eq!(read_exact(&mut client, 1), b"!");
+        }
+        client
+    });
     let mut server = listener.accept().unwrap().unwrap();
+    if medium_is_lazy(listener.local_address()) {
+        assert_eq!(read_exact(&mut server, 1), b"?");
+        server.write(b"!", far()).unwrap();
+        server.flush();
+    }
     let read = shake_hands(&mut server);
     match listener.local_address().is_web() {
         true => drop(open_websocket(&mut server, read)),
         false => assert_eq!(read, b""),
     }
     (client.join().unwrap(), server)
+}
+
+fn medium_is_lazy(address: &Address) -> bool {
+    matches!(address, Address::Quic { .. })
 }
 
 /// Answers the request for a websocket, as a server does, and returns the request.

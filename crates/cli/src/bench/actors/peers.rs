@@ -8,6 +8,7 @@ use std::process::Command;
 
 use super::super::common::Failed;
 use super::super::process::{Process, succeed, version};
+use super::super::tools::{Made, build_rust};
 use super::cases::{C_CLOCK, C_HEADERS, CAF, Case, ERLANG, GO, Size};
 
 /// The name of ours.
@@ -110,20 +111,8 @@ impl Peer {
     /// Compiles the programs in Rust. They are a package of their own, with crates that are no part
     /// of ours.
     fn prepare_rust(self, peers: &Path) -> Result<Tool, String> {
-        let manifest = peers.join("rust/Cargo.toml");
-        if !manifest.is_file() {
-            return Err(format!(
-                "`{}` does not exist; set the folder of `bench/actors/peers` with `--peers-folder`",
-                manifest.display()
-            ));
-        }
-        let version = version("cargo", "--version")
-            .ok_or("install `cargo`, which compiles the programs in Rust".to_owned())?;
-        let target = peers.join("rust/target");
-        let mut cargo = Command::new("cargo");
-        cargo.args(["build", "--quiet", "--release", "--locked", "--manifest-path"]).arg(&manifest);
-        succeed(cargo.arg("--target-dir").arg(&target), "actors-rust").map_err(|e| e.to_string())?;
-        let program = target.join("release/actors-rust");
+        let usual = ["bench/actors/peers", "--peers-folder"];
+        let Made { program, version } = build_rust(&peers.join("rust"), "actors-rust", usual)?;
         Ok(Tool { peer: self, program, version: format!("{} by {version}", self.name()) })
     }
 }

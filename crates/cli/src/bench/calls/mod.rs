@@ -132,7 +132,7 @@ fn start_and_measure(
         let found = urls.split(' ').find(|url| url.starts_with(scheme));
         found.ok_or_else(|| Failed::from(format!("the server does not listen on {scheme}")))
     };
-    let mut echoing = Helper::start(&["echo", &path(&file), &core])?;
+    let mut echoing = Helper::start(&["echo-lines", &path(&file), &core])?;
     echoing.ready()?;
     let lines = raw::map(&file)?;
     pin(client);

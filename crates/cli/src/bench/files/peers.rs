@@ -11,11 +11,12 @@ use std::time::Duration;
 use clap::ValueEnum;
 
 use super::super::common::Failed;
-use super::super::process::{Program, succeed, version};
+use super::super::process::Program;
+use super::super::tools::{Library, Made, Source};
 use super::subject::{Counts, Done, Files, OURS, Over, Server, Slow, Subject, Way, Work};
 
 /// The sources that both peers include.
-const SHARED: (&str, &str) = ("files.h", include_str!("../../../../../bench/files/files.h"));
+const SHARED: Source = ("files.h", include_str!("../../../../../bench/files/files.h"));
 /// The longest wait for a line of a peer.
 const ANSWER: Duration = Duration::from_secs(120);
 
@@ -40,16 +41,8 @@ impl Peer {
         }
     }
 
-    /// Returns the packages that have its tools.
-    fn packages(self) -> &'static str {
-        match self {
-            Peer::Omniorb => "g++ omniidl libomniorb4-dev",
-            Peer::Grpc => "g++ protobuf-compiler-grpc libgrpc++-dev libprotobuf-dev",
-        }
-    }
-
-    /// Returns its program and the definition of its interface.
-    fn sources(self) -> [(&'static str, &'static str); 2] {
+    /// Returns the definition of its interface and its program.
+    fn sources(self) -> [Source; 2] {
         match self {
             Peer::Omniorb => [
                 ("files.idl", include_str!("../../../../../bench/files/omniorb/files.idl")),
@@ -67,18 +60,11 @@ impl Peer {
     /// # Errors
     /// The reason why it does not take part.
     pub fn prepare(self, folder: &Path) -> Result<Tool, String> {
-        let missing = || format!("to have it, on Debian: apt-get install {}", self.packages());
-        let compiler = version("g++", "--version").ok_or_else(missing)?;
-        let (translator, flag, header) = match self {
-            Peer::Omniorb => ("omniidl", "-V", "omniORB4/CORBA.h"),
-            Peer::Grpc => ("protoc", "--version", "grpcpp/grpcpp.h"),
+        let library = match self {
+            Peer::Omniorb => Library::Omniorb,
+            Peer::Grpc => Library::Grpc,
         };
-        version(translator, flag).ok_or_else(missing)?;
-        let mut look = Command::new("g++");
-        look.args(["-fsyntax-only", "-std=c++17", "-include", header, "-x", "c++", "/dev/null"]);
-        succeed(&mut look, header).map_err(|_| missing())?;
-        let program = self.compile(folder).map_err(|error| error.to_string())?;
-        let library = version(&program.to_string_lossy(), "version").ok_or("its program does not start")?;
+        let Made { program, version } = library.prepare(folder, self.sources(), &[SHARED])?;
         let address: fn(Over, &Path) -> Option<String> = match self {
             Peer::Omniorb => |over, place| match over {
                 Over::Unix => Some(format!("giop:unix:{}/socket", place.display())),
@@ -95,39 +81,7 @@ impl Peer {
             Peer::Omniorb => &[Way::Single, Way::Whole],
             Peer::Grpc => &[Way::Single, Way::Flight, Way::Stream, Way::Whole],
         };
-        let version = format!("{library}, by {compiler}");
         Ok(Tool { name: self.name(), program, words: &[], address, ways, version })
-    }
-
-    /// Makes the program.
-    fn compile(self, folder: &Path) -> Result<PathBuf, Failed> {
-        for (file, text) in self.sources().into_iter().chain([SHARED]) {
-            std::fs::write(folder.join(file), text)?;
-        }
-        let mut gcc = Command::new("g++");
-        gcc.current_dir(folder).args(["-std=c++17", "-O2", "-pthread", "-o", "program"]);
-        match self {
-            Peer::Omniorb => {
-                let mut omniidl = Command::new("omniidl");
-                succeed(omniidl.current_dir(folder).args(["-bcxx", "files.idl"]), "files.idl")?;
-                gcc.args(["omniorb.cpp", "filesSK.cc", "-lomniORB4", "-lomnithread"]);
-            }
-            Peer::Grpc => {
-                let plugin = std::env::var_os("PATH").and_then(|path| {
-                    let mut places = std::env::split_paths(&path).map(|place| place.join("grpc_cpp_plugin"));
-                    places.find(|place| place.is_file())
-                });
-                let plugin = plugin.ok_or("`grpc_cpp_plugin` is not on the PATH")?;
-                let mut protoc = Command::new("protoc");
-                protoc.current_dir(folder).args(["--cpp_out=.", "--grpc_out=.", "files.proto"]);
-                protoc.arg(format!("--plugin=protoc-gen-grpc={}", plugin.display()));
-                succeed(&mut protoc, "files.proto")?;
-                gcc.args(["grpc.cpp", "files.pb.cc", "files.grpc.pb.cc", "-Wl,--copy-dt-needed-entries"]);
-                gcc.args(["-lgrpc++", "-lgrpc", "-lgpr", "-lprotobuf"]);
-            }
-        }
-        succeed(&mut gcc, self.sources()[1].0)?;
-        Ok(folder.join("program"))
     }
 }
 

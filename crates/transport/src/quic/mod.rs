@@ -1,0 +1,414 @@
+//! A stream over QUIC: bytes in order, over datagrams, encrypted with TLS 1.3.
+//!
+//! Read [`QuicStream`] first: a bidirectional stream of a connection. `link` is the connection
+//! without input or output, with its calls ([`bifrost_rex`]); `port` the socket and its thread;
+//! `settings` what both sides agree on; `error` the ends of connections.
+//!
+//! ```text
+//! QuicStream --- Wired (a lock, a condition) --- Link --- quinn_proto::Connection
+//!                  |
+//!                Port: socket, endpoint, timers, the thread that receives
+//! ```
+//!
+//! The client streams of a process share a connection for each server. A stream has an eventfd,
+//! its bell, which is readable when there is something for a user that waits.
+
+pub mod asked;
+mod error;
+mod link;
+mod port;
+mod settings;
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use bifrost_rex::Call;
+use quinn_proto::{Connection, StreamId};
+use rustls::pki_types::CertificateDer;
+
+pub use error::LinkError;
+use link::{Bell, Gone, Link};
+pub use port::QuicLimits;
+pub(crate) use port::{Accepted, Port};
+use port::{Wired, wait_for};
+
+use crate::attention::Attention;
+use crate::errors::{ReadError, WriteError};
+use crate::identity::Identity;
+use crate::pin::Pin;
+use crate::rest::Want;
+use crate::tls::{self, CertificateFileError, Protocol, TlsError, TlsOptions, Trusting, Witness, names_of};
+
+/// The silence of a connection after which a new stream first makes sure that the peer lives.
+const SURE: Duration = Duration::from_secs(1);
+/// The longest time for that.
+const SURE_WAIT: Duration = Duration::from_secs(1);
+
+/// One end of a stream over QUIC, or a half of it. Clones are the same end.
+#[derive(Clone, Debug)]
+pub(crate) struct QuicStream {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    wired: Arc<Wired>,
+    id: StreamId,
+    bell: Arc<Bell>,
+}
+
+/// The reason why there is no stream.
+#[derive(Debug)]
+pub(crate) enum ConnectFailure {
+    TimedOut,
+    /// The handshake failed.
+    Tls(TlsError),
+    /// The connection was lost.
+    Lost(LinkError),
+    /// A file of the options cannot be used.
+    Certificates(CertificateFileError),
+    Io(io::Error),
+}
+
+impl From<io::Error> for ConnectFailure {
+    fn from(error: io::Error) -> ConnectFailure {
+        ConnectFailure::Io(error)
+    }
+}
+
+/// A connection that streams can share.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct Key {
+    remote: SocketAddr,
+    host: String,
+    pin: Option<Pin>,
+    options: TlsOptions,
+    /// The authorities that the environment names.
+    authorities: Option<std::ffi::OsString>,
+}
+
+/// The ports and connections of the clients of this process.
+#[derive(Default)]
+struct Clients {
+    ports: [Option<Arc<Port>>; 2],
+    links: HashMap<Key, Arc<Wired>>,
+}
+
+fn clients() -> &'static Mutex<Clients> {
+    static CLIENTS: OnceLock<Mutex<Clients>> = OnceLock::new();
+    CLIENTS.get_or_init(Mutex::default)
+}
+
+/// Connects to a server: over the connection that this process has with it, if there is one that
+/// lives.
+///
+/// # Errors
+/// [`ConnectFailure`]
+pub(crate) fn connect(
+    (host, port, pin): (&str, u16, Option<Pin>),
+    options: &TlsOptions,
+    deadline: Instant,
+) -> Result<QuicStream, ConnectFailure> {
+    let mut last = ConnectFailure::Io(io::Error::new(io::ErrorKind::NotFound, "the host has no address"));
+    // Mistakes in the files are found without the server.
+    tls::trusting(host, pin, options, Protocol::Rex).map_err(ConnectFailure::Certificates)?;
+    for remote in (host, port).to_socket_addrs()? {
+        match connect_to(remote, (host, pin), options, deadline) {
+            Ok(stream) => return Ok(stream),
+            Err(failure @ ConnectFailure::TimedOut) => return Err(failure),
+            Err(failure) => last = failure,
+        }
+    }
+    Err(last)
+}
+
+fn connect_to(
+    remote: SocketAddr,
+    (host, pin): (&str, Option<Pin>),
+    options: &TlsOptions,
+    deadline: Instant,
+) -> Result<QuicStream, ConnectFailure> {
+    let authorities = std::env::var_os(tls::AUTHORITIES);
+    let key = Key { remote, host: host.to_owned(), pin, options: options.clone(), authorities };
+    let known = || clients().lock().unwrap_or_else(PoisonError::into_inner);
+    let wired = known().links.get(&key).cloned();
+    if let Some(wired) = wired {
+        let sure = deadline.min(Instant::now() + SURE_WAIT);
+        if wired.is_alive(SURE, sure)
+            && let Some(stream) = QuicStream::open(&wired)?
+        {
+            return Ok(stream);
+        }
+        let mut known = known();
+        if known.links.get(&key).is_some_and(|now| Arc::ptr_eq(now, &wired)) {
+            known.links.remove(&key);
+        }
+    }
+    let Trusting { config, witness } =
+        tls::trusting(host, pin, options, Protocol::Rex).map_err(ConnectFailure::Certificates)?;
+    let config = settings::client(config, remote.ip().to_canonical().is_loopback());
+    let config = config.map_err(|why| ConnectFailure::Io(io::Error::other(why)))?;
+    let port = known().port(remote.is_ipv6())?;
+    let name = if rustls::pki_types::ServerName::try_from(host).is_ok() { host } else { tls::PINNED };
+    let wired =
+        port.connect(config, remote, name).map_err(|why| ConnectFailure::Io(io::Error::other(why)))?;
+    if !wired.wait_established(deadline) {
+        wired.end("the handshake took too long");
+        return Err(ConnectFailure::TimedOut);
+    }
+    let lost = wired.link().lost().cloned();
+    if let Some(lost) = lost {
+        return Err(why_lost(&lost, &witness));
+    }
+    let stream = QuicStream::open(&wired)?;
+    known().links.insert(key, wired);
+    stream.ok_or(ConnectFailure::TimedOut)
+}
+
+/// The reason why a handshake failed, with its remedy.
+fn why_lost(lost: &LinkError, witness: &Witness) -> ConnectFailure {
+    let tls = |error| TlsError::new(error, witness.host(), witness.expected(), witness.seen());
+    match (lost.alert(), witness.refused()) {
+        (Some((_, false)), Some(refused)) => ConnectFailure::Tls(tls(refused)),
+        (Some((alert, true)), _) => {
+            let alert = rustls::AlertDescription::from(alert);
+            ConnectFailure::Tls(tls(rustls::Error::AlertReceived(alert)))
+        }
+        _ => ConnectFailure::Lost(lost.clone()),
+    }
+}
+
+impl Clients {
+    fn port(&mut self, is_v6: bool) -> io::Result<Arc<Port>> {
+        let place = &mut self.ports[usize::from(is_v6)];
+        match place {
+            Some(port) => Ok(port.clone()),
+            None => {
+                // Connections that have ended are forgotten when a new socket is needed, or by the
+                // next stream to their server.
+                let port = Port::for_clients(is_v6)?;
+                *place = Some(port.clone());
+                Ok(port)
+            }
+        }
+    }
+}
+
+/// Makes the port of a listener.
+///
+/// # Errors
+/// The system refuses.
+pub(crate) fn listen(
+    host: &str,
+    port: u16,
+    tls: crate::tls::TlsServer,
+    limits: QuicLimits,
+) -> io::Result<(Arc<Port>, u16)> {
+    let socket = UdpSocket::bind((host, port))?;
+    let port = socket.local_addr()?.port();
+    Ok((Port::listen(socket, tls, limits)?, port))
+}
+
+/// Returns the peer's proof about itself.
+fn identity(connection: &Connection, trusts_names: bool) -> Identity {
+    let chain = connection.crypto_session().peer_identity();
+    let chain = chain.and_then(|chain| chain.downcast::<Vec<CertificateDer<'static>>>().ok());
+    let own = chain.as_ref().and_then(|chain| chain.first());
+    let Some((certificate, pin)) = own.and_then(|one| Some((one, Pin::of(one)?))) else {
+        return Identity::None;
+    };
+    let names = if trusts_names { names_of(certificate) } else { Vec::new() };
+    Identity::Certificate { names, pin: pin.to_string() }
+}
+
+impl QuicStream {
+    /// Opens a stream of a client; `None` if the server allows no more on this connection.
+    fn open(wired: &Arc<Wired>) -> Result<Option<QuicStream>, ConnectFailure> {
+        let bell = port::bell()?;
+        let id = wired.link().open(bell.clone());
+        Ok(id.map(|id| QuicStream { shared: Arc::new(Shared { wired: wired.clone(), id, bell }) }))
+    }
+
+    /// Takes a stream that a client has opened.
+    ///
+    /// # Errors
+    /// The process has too many descriptors. The stream is ended.
+    pub(crate) fn accept(Accepted { wired, id }: Accepted) -> io::Result<QuicStream> {
+        let made = port::bell();
+        let bell = match made {
+            Ok(bell) => bell,
+            Err(error) => {
+                wired.close(id);
+                return Err(error);
+            }
+        };
+        wired.link().enter(id, bell.clone());
+        Ok(QuicStream { shared: Arc::new(Shared { wired, id, bell }) })
+    }
+
+    /// The bell, as the descriptor to wait for.
+    pub(crate) fn event(&self) -> &Arc<OwnedFd> {
+        &self.shared.bell.event
+    }
+
+    pub(crate) fn attention(&self) -> &Arc<Attention> {
+        &self.shared.bell.attention
+    }
+
+    /// Returns the address of the peer.
+    pub(crate) fn remote(&self) -> SocketAddr {
+        self.shared.wired.remote
+    }
+
+    pub(crate) fn identity(&self) -> Identity {
+        self.shared.wired.identity()
+    }
+
+    pub(crate) fn try_read(&self, into: &mut Vec<u8>, limit: usize) -> Result<Option<usize>, ReadError> {
+        let Shared { wired, id, .. } = &*self.shared;
+        if self.attention().is_deaf() {
+            return Err(ReadError::Stopped);
+        }
+        let now = Instant::now();
+        let mut link = wired.link();
+        let read = link.read(now, *id, into, limit);
+        if self.attention().is_deaf() {
+            return Err(ReadError::Stopped);
+        }
+        match read {
+            Ok(count) => {
+                // A window that has moved far is told at once.
+                if count.is_some_and(|count| count >= WINDOW_TOLD) {
+                    wired.pump(now, &mut link);
+                }
+                Ok(count)
+            }
+            Err(Gone::Closed) => Ok(Some(0)),
+            Err(Gone::Lost(why, ran)) => Err(ReadError::Lost { why: (*why).clone(), ran }),
+        }
+    }
+
+    pub(crate) fn read(
+        &self,
+        into: &mut Vec<u8>,
+        limit: usize,
+        deadline: Option<Instant>,
+    ) -> Result<usize, ReadError> {
+        loop {
+            if let Some(count) = self.try_read(into, limit)? {
+                return Ok(count);
+            }
+            let Shared { wired, id, bell } = &*self.shared;
+            match wired.wait_readable(*id, bell, deadline) {
+                Ok(true) => {}
+                Ok(false) => return Err(ReadError::TimedOut),
+                Err(error) => return Err(ReadError::Io(error.into())),
+            }
+        }
+    }
+
+    pub(crate) fn try_write(&self, bytes: &[u8]) -> Result<usize, WriteError> {
+        let mut link = self.shared.wired.link();
+        self.write_some(&mut link, bytes)
+    }
+
+    fn write_some(&self, link: &mut Link, bytes: &[u8]) -> Result<usize, WriteError> {
+        if self.attention().is_stopped() {
+            return Err(WriteError::Stopped);
+        }
+        let Shared { wired, id, .. } = &*self.shared;
+        let count = link.write(*id, bytes).map_err(|_| WriteError::Closed)?;
+        if count < bytes.len() {
+            wired.pump(Instant::now(), link);
+        }
+        Ok(count)
+    }
+
+    pub(crate) fn write(&self, mut bytes: &[u8], deadline: Option<Instant>) -> Result<(), WriteError> {
+        let wired = &self.shared.wired;
+        let mut link = wired.link();
+        loop {
+            let written = self.write_some(&mut link, bytes)?;
+            bytes = &bytes[written..];
+            if bytes.is_empty() {
+                return Ok(());
+            }
+            // The bell is the reader's.
+            link = wired.wait(link, deadline).ok_or(WriteError::TimedOut)?;
+        }
+    }
+
+    /// Sends all that was written. Of a client it is a call.
+    pub(crate) fn flush(&self) {
+        let Shared { wired, id, .. } = &*self.shared;
+        let now = Instant::now();
+        let mut link = wired.link();
+        link.flush(now, *id);
+        wired.pump(now, &mut link);
+    }
+
+    /// Waits until a read or a write may do something; false if the deadline has passed.
+    pub(crate) fn wait_ready(&self, deadline: Instant) -> bool {
+        let Shared { wired, id, .. } = &*self.shared;
+        let mut link = wired.link();
+        let now = Instant::now();
+        if link.arm(now, *id, Want::Room) || link.arm(now, *id, Want::Bytes) {
+            return true;
+        }
+        drop(link);
+        // After an error the next read or write finds the reason.
+        wait_for(self.event(), Some(deadline)).unwrap_or(true)
+    }
+
+    /// True if there is nothing of what is wanted, so that the bell rings when there is.
+    pub(crate) fn rest(&self, want: Want) -> bool {
+        let Shared { wired, id, .. } = &*self.shared;
+        !wired.link().arm(Instant::now(), *id, want)
+    }
+
+    /// True if the peer has sent nothing that was not read.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.shared.wired.link().is_silent(self.shared.id)
+    }
+
+    /// Returns the watch over the calls of a client.
+    pub(crate) fn watch(&self) -> CallWatch {
+        let Shared { wired, id, .. } = &*self.shared;
+        CallWatch { wired: wired.clone(), id: *id }
+    }
+
+    /// Ends the stream: what was written still arrives.
+    pub(crate) fn close(&self) {
+        self.shared.wired.close(self.shared.id);
+        self.wake();
+    }
+
+    /// Wakes users that wait.
+    pub(crate) fn wake(&self) {
+        self.shared.bell.ring();
+        self.shared.wired.wake();
+    }
+}
+
+/// The watch over the calls of a client, from any thread: for progress bars, and for programs that
+/// give up a call that has not begun.
+#[derive(Clone, Debug)]
+pub struct CallWatch {
+    wired: Arc<Wired>,
+    id: StreamId,
+}
+
+impl CallWatch {
+    /// Returns the call that waits, with all that the server has told of it; `None` if none waits,
+    /// or the stream has ended.
+    pub fn call(&self) -> Option<Call> {
+        self.wired.link().call(Instant::now(), self.id)
+    }
+}
+
+/// The bytes of a read after which the peer is told at once that there is room.
+const WINDOW_TOLD: usize = 64 << 10;
