@@ -85,7 +85,8 @@ const KNOWS: &[(&str, &[&str])] = &[
     ("bifrost-tasks", &[]),
     ("bifrost-workers", &[]),
     ("bifrost-repository", &["bifrost-workers"]),
-    ("bifrost-transport", &[]),
+    ("bifrost-rex", &[]),
+    ("bifrost-transport", &["bifrost-rex"]),
     ("bifrost-heap", &[]),
     ("bifrost-theta", &["bifrost-ir"]),
     // `theta` compiles the programs of its tests.

@@ -50,7 +50,8 @@ pub struct Args {
     /// The file with `main`; its imports are found by themselves
     #[arg(value_name = "FILE.theta")]
     file: PathBuf,
-    /// Where to listen: shm:///path, unix:///path, tls://host:port, quic://host:port, tcp://host:port
+    /// Where to listen: shm:///path, unix:///path, tls://host:port, quic://host:port,
+    /// tcp://host:port
     #[arg(long, value_name = "URL")]
     listen: Address,
     #[command(flatten)]

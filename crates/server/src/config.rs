@@ -85,7 +85,8 @@ impl From<RootNames> for bifrost_session::RootNames {
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// The addresses to listen on: `shm:///path`, `unix:///path`, `tls://host:port`,
-    /// `quic://host:port`, `ws://host:port`, `wss://host:port`, `tcp://host:port`. Empty: shared memory and a unix socket in the default folder.
+    /// `quic://host:port`, `ws://host:port`, `wss://host:port`, `tcp://host:port`. Empty: shared
+    /// memory and a unix socket in the default folder.
     pub listen: Vec<String>,
     /// The token that clients must show over TCP, TLS and websockets. Empty: one is made up and
     /// printed at the start. Other users can read arguments in the process table, so better use a

@@ -31,7 +31,11 @@
 //!   error      failures, with their remedies
 //! quic       a stream of a connection of QUIC, with the calls of REX
 //!   link       a connection and its streams, without input or output
+//!   wired      a connection with its lock
 //!   port       a UDP socket with its connections, and its thread
+//!   listening  what the port of a listener has beside that
+//!   baton      the right to receive
+//!   receiver   the receiving
 //!   settings   the parameters of QUIC
 //!   asked      counts of questions
 //!   error      the ends of connections

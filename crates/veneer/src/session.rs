@@ -552,8 +552,8 @@ impl Session {
     }
 
     /// Returns the watch over the batches that wait for their answers, which other threads can ask:
-    /// for progress bars, and for programs that give up a batch that has not begun. `None` for media
-    /// whose servers are not asked, which are all but QUIC.
+    /// for progress bars, and for programs that give up a batch that has not begun. `None` for
+    /// media whose servers are not asked, which are all but QUIC.
     pub fn watch(&self) -> Option<CallWatch> {
         self.core.live.borrow().watch()
     }

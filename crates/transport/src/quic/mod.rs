@@ -1,8 +1,10 @@
 //! A stream over QUIC: bytes in order, over datagrams, encrypted with TLS 1.3.
 //!
 //! Read [`QuicStream`] first: a bidirectional stream of a connection. `link` is the connection
-//! without input or output, with its calls ([`bifrost_rex`]); `port` the socket and its thread;
-//! `settings` what both sides agree on; `error` the ends of connections.
+//! without input or output, with its calls ([`bifrost_rex`]); `wired` its lock; `port` the socket,
+//! its timers and its thread; `listening` what listeners have beside that; `baton` the right to
+//! receive, and `receiver` the receiving; `settings` what both sides agree on; `error` the ends of
+//! connections.
 //!
 //! ```text
 //! QuicStream --- Wired (a lock, a condition) --- Link --- quinn_proto::Connection
@@ -14,10 +16,14 @@
 //! its bell, which is readable when there is something for a user that waits.
 
 pub mod asked;
+mod baton;
 mod error;
 mod link;
+mod listening;
 mod port;
+mod receiver;
 mod settings;
+mod wired;
 
 use std::collections::HashMap;
 use std::io;
@@ -28,13 +34,15 @@ use std::time::{Duration, Instant};
 
 use bifrost_rex::Call;
 use quinn_proto::{Connection, StreamId};
+use rustix::event::PollFlags;
 use rustls::pki_types::CertificateDer;
 
 pub use error::LinkError;
 use link::{Bell, Gone, Link};
-pub use port::QuicLimits;
-pub(crate) use port::{Accepted, Port};
-use port::{Wired, wait_for};
+pub(crate) use listening::Accepted;
+pub use listening::QuicLimits;
+pub(crate) use port::Port;
+use wired::Wired;
 
 use crate::attention::Attention;
 use crate::errors::{ReadError, WriteError};
@@ -361,7 +369,7 @@ impl QuicStream {
         }
         drop(link);
         // After an error the next read or write finds the reason.
-        wait_for(self.event(), Some(deadline)).unwrap_or(true)
+        crate::socket::wait_for(self.event(), PollFlags::IN, Some(deadline)).unwrap_or(true)
     }
 
     /// True if there is nothing of what is wanted, so that the bell rings when there is.

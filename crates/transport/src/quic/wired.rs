@@ -1,0 +1,231 @@
+//! [`Wired`]: a connection of a port, with its lock.
+
+use std::cell::Cell;
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use quinn_proto::{ConnectionHandle, StreamId};
+use rustix::event::PollFlags;
+
+use super::link::{Bell, Link};
+use super::port::{Port, lock};
+use crate::identity::Identity;
+use crate::rest::Want;
+
+/// A connection of a port.
+pub(crate) struct Wired {
+    pub(super) port: Arc<Port>,
+    pub(super) handle: ConnectionHandle,
+    pub remote: SocketAddr,
+    pub(super) began: Instant,
+    pub(super) link: Mutex<Link>,
+    /// Notified when packets of the peer were taken, and when a stream is stopped.
+    pub(super) changed: Condvar,
+    /// Those who wait for that.
+    pub(super) waiters: AtomicUsize,
+    /// The time for which a timer is set.
+    pub(super) registered: Mutex<Option<Instant>>,
+    pub(super) identity: OnceLock<Identity>,
+    /// True until the handshake is counted as over.
+    pub(super) is_greeting: AtomicBool,
+}
+
+impl fmt::Debug for Wired {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Wired").field("remote", &self.remote).finish_non_exhaustive()
+    }
+}
+
+thread_local! {
+    /// The buffer for packets, of each thread that sends some.
+    static BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+impl Wired {
+    pub(super) fn new(
+        port: Arc<Port>,
+        handle: ConnectionHandle,
+        link: Link,
+        remote: SocketAddr,
+        began: Instant,
+    ) -> Wired {
+        Wired {
+            port,
+            handle,
+            remote,
+            began,
+            link: Mutex::new(link),
+            changed: Condvar::new(),
+            waiters: AtomicUsize::new(0),
+            registered: Mutex::new(None),
+            identity: OnceLock::new(),
+            is_greeting: AtomicBool::new(true),
+        }
+    }
+
+    pub(crate) fn link(&self) -> MutexGuard<'_, Link> {
+        lock(&self.link)
+    }
+
+    /// Returns the peer's proof about itself.
+    pub(crate) fn identity(&self) -> Identity {
+        self.identity.get().cloned().unwrap_or(Identity::None)
+    }
+
+    /// Sends what is to be sent, and sets the timer.
+    pub(crate) fn pump(&self, now: Instant, link: &mut Link) {
+        let mut bytes = BUFFER.take();
+        loop {
+            link.settle(now);
+            while let Some(event) = link.poll_endpoint_event() {
+                let answer = lock(&self.port.endpoint).handle_event(self.handle, event);
+                if let Some(answer) = answer {
+                    link.handle_endpoint(answer);
+                }
+            }
+            bytes.clear();
+            let segments = self.port.state.max_gso_segments();
+            let Some(transmit) = link.poll_transmit(now, segments, &mut bytes) else { break };
+            self.port.send(&transmit, &bytes);
+        }
+        BUFFER.set(bytes);
+        self.port.set_timer(self, link.poll_timeout());
+    }
+
+    /// Waits until something has changed; `None` if the deadline has passed.
+    pub(crate) fn wait<'w>(
+        &'w self,
+        link: MutexGuard<'w, Link>,
+        deadline: Option<Instant>,
+    ) -> Option<MutexGuard<'w, Link>> {
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        if left.is_some_and(|left| left.is_zero()) {
+            return None;
+        }
+        // Under the lock of the link, as is the look of who notifies.
+        self.waiters.fetch_add(1, Ordering::SeqCst);
+        let link = match left {
+            Some(left) => self.changed.wait_timeout(link, left).unwrap_or_else(PoisonError::into_inner).0,
+            None => self.changed.wait(link).unwrap_or_else(PoisonError::into_inner),
+        };
+        self.waiters.fetch_sub(1, Ordering::SeqCst);
+        Some(link)
+    }
+
+    /// Waits until a stream is ready, or its bell rings; false if the deadline has passed.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub(crate) fn wait_readable(
+        &self,
+        id: StreamId,
+        bell: &Bell,
+        deadline: Option<Instant>,
+    ) -> rustix::io::Result<bool> {
+        let port = &self.port;
+        let is_late = || deadline.is_some_and(|deadline| deadline <= Instant::now());
+        if is_late() {
+            return Ok(false);
+        }
+        let is_done = || {
+            let mut link = self.link();
+            // Its bell would be rung for nobody.
+            link.disarm(id);
+            bell.attention.is_deaf() || link.is_ready(id) || is_late()
+        };
+        if port.receive_until(&bell.event, deadline, is_done) {
+            return Ok(!is_late() || self.link().is_ready(id));
+        }
+        if self.link().arm(Instant::now(), id, Want::Bytes) {
+            return Ok(true);
+        }
+        port.baton.waiting.fetch_add(1, Ordering::SeqCst);
+        // If nobody has the baton now, the thread takes it.
+        if port.baton.held_since.load(Ordering::SeqCst) == 0 {
+            port.baton.tell();
+        }
+        let woken = crate::socket::wait_for(&bell.event, PollFlags::IN, deadline);
+        port.baton.waiting.fetch_sub(1, Ordering::SeqCst);
+        woken
+    }
+
+    /// Wakes all who wait for a change.
+    pub(crate) fn wake(&self) {
+        // A call of the system, which is saved if nobody waits.
+        if self.waiters.load(Ordering::SeqCst) > 0 {
+            self.changed.notify_all();
+        }
+    }
+
+    /// Waits until the handshake is over, or has failed; false if the deadline has passed.
+    pub(crate) fn wait_established(&self, deadline: Instant) -> bool {
+        let mut link = self.link();
+        while !link.is_established() && link.lost().is_none() {
+            let Some(changed) = self.wait(link, Some(deadline)) else { return false };
+            link = changed;
+        }
+        true
+    }
+
+    /// True if the peer is heard, at once or after a ping, before the deadline.
+    pub(crate) fn is_alive(&self, silence: Duration, deadline: Instant) -> bool {
+        let mut link = self.link();
+        let asked = Instant::now();
+        if link.lost().is_some() {
+            return false;
+        }
+        if asked.saturating_duration_since(link.heard()) < silence {
+            return true;
+        }
+        link.ping(asked);
+        self.pump(asked, &mut link);
+        loop {
+            if link.lost().is_some() {
+                return false;
+            }
+            if link.heard() >= asked {
+                return true;
+            }
+            let Some(changed) = self.wait(link, Some(deadline)) else { return false };
+            link = changed;
+        }
+    }
+
+    /// Ends a stream. The last one of a listener that is gone ends the connection.
+    pub(crate) fn close(&self, id: StreamId) {
+        let now = Instant::now();
+        let mut link = self.link();
+        link.close(id);
+        self.pump(now, &mut link);
+        if link.streams() == 0 && self.port.is_ended.load(Ordering::Acquire) {
+            link.end(now, 0, "the server has ended");
+            self.pump(now, &mut link);
+        }
+    }
+
+    /// Ends the connection.
+    pub(crate) fn end(&self, why: &'static str) {
+        let now = Instant::now();
+        let mut link = self.link();
+        link.end(now, 0, why);
+        self.pump(now, &mut link);
+    }
+
+    /// Notes what has changed, once packets were taken: the end of the handshake, new streams.
+    pub(super) fn look(&self, link: &mut Link) {
+        let is_over = link.is_established() || link.lost().is_some();
+        if is_over && self.is_greeting.swap(false, Ordering::AcqRel) {
+            if link.is_established() {
+                let verified = self.port.listening.as_ref().is_some_and(|l| l.tls.trusts_names());
+                let _ = self.identity.set(super::identity(link.connection(), verified));
+            }
+            if let Some(listening) = &self.port.listening {
+                listening.greeting.fetch_sub(1, Ordering::AcqRel);
+            }
+        }
+        self.wake();
+    }
+}
