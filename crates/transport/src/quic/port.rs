@@ -10,7 +10,7 @@
 //! The right to receive is the **baton** ([`Baton`]): the thread has it, or a read that waits.
 //!
 //! Who receives sleeps until the first timer. A timer that is set to an earlier time by another
-//! thread wakes it. For that to be rare, it sleeps only for two milliseconds while there is traffic:
+//! thread wakes it. For that to be rare, it sleeps for two milliseconds while there is traffic:
 //! timers of packets under way are later than that.
 
 use std::collections::BTreeSet;
