@@ -118,7 +118,9 @@ pub(crate) fn quic_error(
         ConnectFailure::Tls(source) => {
             ConnectError::Tls { address: address.clone(), source: Box::new(source) }
         }
-        ConnectFailure::Lost(source) => ConnectError::Quic { address: address.clone(), source },
+        ConnectFailure::Lost(source) => {
+            ConnectError::Quic { address: address.clone(), source: Box::new(source) }
+        }
         ConnectFailure::Certificates(source) => ConnectError::Certificates(source),
         ConnectFailure::Io(source) => connect_error(source, address, options),
     }

@@ -84,7 +84,7 @@ pub enum ConnectError {
         /// The address.
         address: Address,
         /// The fault.
-        source: LinkError,
+        source: Box<LinkError>,
     },
     /// A file of certificates cannot be used.
     #[error(transparent)]
