@@ -68,8 +68,8 @@ enum What {
     Commits(commits::Args),
     /// Ten thousand idle sessions, and up to 500 active ones beside Redis and gRPC
     Sessions(sessions::Args),
-    /// An exchange of bytes with a server: raw sockets, the transports, a call; beside QUIC, omniORB,
-    /// gRPC and Cap'n Proto
+    /// An exchange of bytes with a server: raw sockets, the transports, a call; beside QUIC,
+    /// omniORB, gRPC and Cap'n Proto
     Echo(echo::Args),
     /// Clients that copy files from a server with one task or several, beside omniORB and gRPC
     Files(files::Args),

@@ -1,5 +1,5 @@
-//! `bifrost bench echo`: a client asks a server for bytes and sends bytes (004 section 6.1), over raw
-//! sockets, the transports of ours, a call, QUIC, and other systems that carry calls.
+//! `bifrost bench echo`: a client asks a server for bytes and sends bytes (004 section 6.1), over
+//! raw sockets, the transports of ours, a call, QUIC, and other systems that carry calls.
 //!
 //! Read [`System`](peers::System) first: a program that runs as server and as client, and the lines
 //! by which it is ordered. [`run`] has all of them measured in turn ([`contest`]) and prints the
@@ -7,8 +7,8 @@
 //! form of messages and lines is `message`, which the programs in Rust outside the workspace have,
 //! too. With `--loss` a [`proxy`] stands between client and server.
 //!
-//! Its first use is gate 0 of `docs/internals/rex.md`: the cost of QUIC with one thread on each side
-//! beside raw datagrams.
+//! Its first use is gate 0 of `docs/internals/rex.md`: the cost of QUIC with one thread on each
+//! side beside raw datagrams.
 
 #[rustfmt::skip]
 #[allow(clippy::all, dead_code, reason = "generated")]

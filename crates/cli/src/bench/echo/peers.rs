@@ -1,8 +1,8 @@
 //! The systems that take part: processes of ours, and the programs of other systems in
 //! `bench/echo`.
 //!
-//! Read [`System`] first: the command of a server and a client. `bench/echo/README.md` has the lines
-//! that they read and print. A peer whose tools are missing does not take part, and says how to
+//! Read [`System`] first: the command of a server and a client. `bench/echo/README.md` has the
+//! lines that they read and print. A peer whose tools are missing does not take part, and says how to
 //! install them.
 
 use std::path::{Path, PathBuf};

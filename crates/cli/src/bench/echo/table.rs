@@ -1,11 +1,11 @@
-//! The tables: one of each group of systems in the form of 004 section 6.1, with the paper's figures;
-//! and one of the details of a shape.
+//! The tables: one of each group of systems in the form of 004 section 6.1, with the paper's
+//! figures; and one of the details of a shape.
 
 use super::contest::{Measured, Row, Shape};
 use super::peers::Group;
 
-/// The bytes sent and received, and the seconds of 100 exchanges with the vanilla version, version 1
-/// and version 2 of the paper.
+/// The bytes sent and received, and the seconds of 100 exchanges with the vanilla version, version
+/// 1 and version 2 of the paper.
 const PAPER: [(u32, u32, [f64; 3]); 21] = [
     (16, 0, [2.75, 2.75, 1.35]),
     (512, 0, [3.10, 2.85, 1.35]),
@@ -41,8 +41,8 @@ fn figure(value: f64, digits: usize) -> String {
     if value.is_nan() { "-".to_owned() } else { format!("{value:.digits$}") }
 }
 
-/// Returns the lines of a group's table: medians in microseconds, behind each the ratio to the base.
-/// The table of datagrams has the paper's figures, because its protocol sent those.
+/// Returns the lines of a group's table: medians in microseconds, behind each the ratio to the
+/// base. The table of datagrams has the paper's figures, because its protocol sent those.
 pub fn lines(group: Group, measured: &[Measured]) -> Vec<String> {
     // Calls are compared with a stream, which is shown before them.
     let is_shown = |row: &&Row| row.group == group || row.system == group.base();
