@@ -2,8 +2,8 @@
 //! `bench/echo`.
 //!
 //! Read [`System`] first: the command of a server and a client. `bench/echo/README.md` has the
-//! lines that they read and print. A peer whose tools are missing does not take part, and says how to
-//! install them.
+//! lines that they read and print. A peer whose tools are missing does not take part, and says how
+//! to install them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
