@@ -175,14 +175,14 @@ impl Side {
         loop {
             self.outgoing.clear();
             let Some(transmit) = connection.poll_transmit(now, 1, &mut self.outgoing) else { return Ok(()) };
+            // Before it arrives: the process that measures may ask for the counter at once.
+            self.sent.fetch_add(1, Ordering::Relaxed);
             match self.socket.send(&self.outgoing[..transmit.size]) {
                 Ok(_) => {}
-                // The other side is gone, which the time limit finds; or the datagram is too large
-                // for a probe.
+                // The other side is gone, which a deadline finds.
                 Err(error) if error.kind() == ErrorKind::ConnectionRefused => {}
                 Err(error) => return Err(error.into()),
             }
-            self.sent.fetch_add(1, Ordering::Relaxed);
         }
     }
 

@@ -1,8 +1,9 @@
 //! Messages and lines of the programs that echo: the part that the sides of `bifrost` and those of
 //! `echo-rust` have in common. `bench/echo/README.md` has both forms.
 //!
-//! Read [`Carrier`] first: a way to send and receive bytes. [`serve`] and [`follow_orders`] are the two
-//! sides over one. A side that cannot block on a carrier uses [`Answers`], [`order`] and [`Turn`].
+//! Read [`Carrier`] first: a way to send and receive bytes. [`serve`] and [`follow_orders`] are the
+//! two sides over one. A side that cannot block on a carrier uses [`Answers`], [`order`] and
+//! [`Turn`].
 //!
 //! A message is a head of 8 bytes and bytes. The head has the number of bytes that follow and the
 //! number of bytes wanted, both of 32 bits, the least byte first. The answer has the bytes wanted,

@@ -1,5 +1,4 @@
-//! A proxy between a client and a server of datagrams that loses, delays, reorders and repeats
-//! some.
+//! A proxy between a client and a server of datagrams: it loses, delays, reorders and repeats some.
 //!
 //! Read [`Weather`] first: what happens to datagrams, and how often. [`Link`] decides it for each
 //! datagram: it has no sockets and no clock, and a seed reproduces its decisions. [`Proxy`] is a
@@ -51,8 +50,8 @@ pub enum Direction {
     ToClient,
 }
 
-/// A datagram under way: when it arrives, its number for those that arrive at the same time, and
-/// its direction and bytes.
+/// A datagram under way: when it arrives, its number for those that arrive at the same time, its
+/// direction and bytes.
 type UnderWay = (Instant, u64, Direction, Vec<u8>);
 
 /// The number of datagrams by their fates.

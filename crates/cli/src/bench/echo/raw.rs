@@ -68,8 +68,9 @@ fn receive(socket: impl AsFd, inbox: &mut Vec<u8>) -> Result<bool, Failed> {
 impl Carrier for Packets {
     fn send(&mut self, message: &[u8]) -> Result<(), Failed> {
         for part in message.chunks(self.packet) {
-            send(&self.socket, part, SendFlags::NOSIGNAL)?;
+            // Before it arrives: the process that measures may ask for the counter at once.
             self.sent.fetch_add(1, Ordering::Relaxed);
+            send(&self.socket, part, SendFlags::NOSIGNAL)?;
         }
         Ok(())
     }
