@@ -41,6 +41,11 @@ const COVERED: &[(&str, &str)] = &[
     ("bifrost certificate --name localhost --ca certificates/ca.pem -o renewed", "as above"),
     ("mv renewed/localhost.pem renewed/localhost-key.pem certificates/", "as above"),
     ("kill -HUP \"$(pidof bifrost)\"", "as above"),
+    (
+        "bifrost serve --listen quic://0.0.0.0:7447 --token-file secret database.theta",
+        "tests/quic.rs, on a free port",
+    ),
+    ("BIFROST_TOKEN=... bifrost shell quic://db1.example:7447#sha256-PIN", "as above"),
     ("bifrost capsule --listen tls://0.0.0.0:7448 --token-file secret queens.theta", "as above"),
     (
         "bifrost run --join tls://one:7448#sha256-PIN,tls://two:7448#sha256-PIN --token-file secret queens.theta 10",
