@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use bifrost_veneer::{CallState, Closed, ConnectionError, Error, Session};
 use stubs::{INTERFACE, Probe};
-use support::{Server, bifrost, kill, stdout};
+use support::{Server, bifrost, feed, kill, stdout};
 use tempfile::TempDir;
 
 /// Nothing here takes longer, on a busy machine either.
@@ -68,6 +68,20 @@ fn sessions_of_many_kinds_go_over_quic() {
     let output = server.shell(&server.urls[1], &[], "$p := lookup probe\n? $p\n? $p.same_int(3)\nbye\n");
     assert!(stdout(&output).contains("$p = h1: Probe") && stdout(&output).contains("@1 = 3"), "{output:?}");
     s.close().unwrap();
+}
+
+#[test]
+fn a_token_is_asked_for() {
+    let server =
+        Server::spawn(bifrost(), &program(), &["--listen", "quic://127.0.0.1:0", "--token", "secret"]);
+    let ask = |token: &str| {
+        let mut shell = bifrost();
+        shell.env("BIFROST_TOKEN", token).arg("shell").arg(&server.urls[1]);
+        feed(shell, "$p := lookup probe\n? $p\nbye\n")
+    };
+    let (refused, admitted) = (ask("wrong"), ask("secret"));
+    assert!(!refused.status.success() && stdout(&refused).is_empty(), "{refused:?}");
+    assert!(stdout(&admitted).contains("$p = h1: Probe"), "{admitted:?}");
 }
 
 #[test]
