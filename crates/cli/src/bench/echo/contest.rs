@@ -298,12 +298,13 @@ impl Pair {
     }
 }
 
-/// Puts a proxy before a place, which begins with an address.
+/// Puts a proxy before a place: an address, which may have a scheme before it and a pin behind it.
 fn proxy(place: &mut String, weather: Weather) -> Result<Proxy, Failed> {
-    let (address, rest) = place.split_at(place.find('#').unwrap_or(place.len()));
+    let (scheme, place_there) = place.split_at(place.find("://").map_or(0, |at| at + 3));
+    let (address, rest) = place_there.split_at(place_there.find('#').unwrap_or(place_there.len()));
     let server: SocketAddr = address.parse()?;
     let proxy = Proxy::start(server, weather)?;
-    *place = format!("{}{rest}", proxy.address());
+    *place = format!("{scheme}{}{rest}", proxy.address());
     Ok(proxy)
 }
 

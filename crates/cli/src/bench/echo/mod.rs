@@ -88,7 +88,7 @@ pub struct Args {
     #[arg(long, value_name = "A,B", default_values = ["0,0", "0,1"])]
     cores: Vec<Cores>,
     /// The transports of ours
-    #[arg(long, value_delimiter = ',', default_value = "tcp,tls,unix,shm")]
+    #[arg(long, value_delimiter = ',', default_value = "tcp,tls,quic,unix,shm")]
     over: Vec<Over>,
     /// The other systems to measure [default: all]
     #[arg(long, value_delimiter = ',')]

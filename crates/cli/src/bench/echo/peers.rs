@@ -114,7 +114,10 @@ pub fn ours(overs: &[Over], packet: usize) -> Result<Vec<System>, Failed> {
         raw("raw seqpacket", Group::Datagrams, Raw::Seqpacket.name()),
         raw(RAW_TCP, Group::Streams, Raw::Tcp.name()),
     ];
-    systems.extend(overs.iter().map(|over| side(over.name(), Group::Streams, &["stream", over.name()])));
+    systems.extend(overs.iter().map(|over| System {
+        repeats: *over == Over::Quic,
+        ..side(over.name(), Group::Streams, &["stream", over.name()])
+    }));
     systems.push(side("call over tcp", Group::Calls, &["call"]));
     Ok(systems)
 }
