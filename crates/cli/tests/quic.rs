@@ -7,6 +7,8 @@ mod support;
 #[path = "conformance/bifrost_stubs.rs"]
 mod stubs;
 
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -86,7 +88,8 @@ fn a_token_is_asked_for() {
 
 #[test]
 fn a_call_that_takes_long_is_watched_from_another_thread() {
-    let server = serve(&state(), "0", &["--set", "limits.batch_time_ms_max=1500"]);
+    let more = ["--set", "limits.batch_time_ms_max=1500", "--metrics", "unix://FOLDER/metrics"];
+    let server = serve(&state(), "0", &more);
     let (s, p) = connect(&server);
     let watch = s.watch().unwrap();
     let watching = std::thread::spawn(move || {
@@ -106,6 +109,13 @@ fn a_call_that_takes_long_is_watched_from_another_thread() {
     assert!(p.endless().claim().is_err());
     let (seen, took) = watching.join().unwrap();
     assert_eq!(seen, [Some(CallState::Begun)], "{took:?}");
+    let mut stream = UnixStream::connect(server.folder.path().join("metrics")).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    let mut metrics = String::new();
+    stream.read_to_string(&mut metrics).unwrap();
+    let told =
+        metrics.lines().find_map(|line| line.strip_prefix("bifrost_rex_calls_total{state=\"begun\"} "));
+    assert!(told.is_some_and(|count| count != "0"), "{metrics}");
     // The session goes on; over a socket nobody can be asked.
     assert_eq!(p.same_int(8).claim().unwrap(), 8);
     assert!(stubs::connect(&server.urls[0]).unwrap().watch().is_none());

@@ -196,6 +196,9 @@ fn batches(to: &mut Gathered, batches: &BatchesMeasured) {
     let help = "The time of sessions with batches: running, parked or blocked, resting in the middle of \
         a batch, and waiting for the next batch.";
     to.counters("session_seconds", help, "state", states);
+    let calls = bifrost_transport::answered_questions().map(|(state, count)| (state.name(), count));
+    let help = "Questions of clients over QUIC about calls that wait, by the state that was told.";
+    to.counters("rex_calls", help, "state", calls);
     let minute = &batches.minute;
     let factor = (minute.batches > 0).then(|| minute.calls as f64 / minute.batches as f64);
     let help = "Calls divided by crossings in the last minute: the batching factor B. Absent without \
