@@ -188,7 +188,7 @@ fn mistakes_in_arguments_are_told() {
 #[test]
 fn loss_needs_a_system_that_repeats() {
     let nowhere = tempfile::tempdir().unwrap();
-    let (output, _) = bench("--quick --loss 1 --peers quinn", nowhere.path());
+    let (output, _) = bench("--quick --loss 1 --over tcp --peers quinn", nowhere.path());
     assert!(!output.status.success());
     assert!(stderr(&output).contains("no system here sends lost datagrams again"), "{}", stderr(&output));
 }

@@ -7,7 +7,7 @@ use bifrost_rex::Ran;
 use thiserror::Error;
 
 use crate::address::Address;
-use crate::quic::LinkError;
+use crate::quic::error::LinkError;
 use crate::tls::{CertificateFileError, TlsError};
 use crate::websocket::WebError;
 

@@ -21,6 +21,7 @@
 //! host       the identity of this machine
 //! patient    waiting reads and writes of the layers: TLS and websocket
 //! rest       a stream whose user has no thread of its own
+//! want       the end of a rest
 //! socket     a stream over a unix or TCP socket
 //! tls        a stream over TLS 1.3
 //!   machine    the state of a connection, without its socket
@@ -34,7 +35,6 @@
 //!   wired      a connection with its lock
 //!   port       a UDP socket with its connections, and its thread
 //!   listening  what the port of a listener has beside that
-//!   baton      the right to receive
 //!   receiver   the receiving
 //!   settings   the parameters of QUIC
 //!   asked      counts of questions
@@ -69,6 +69,7 @@ mod shm;
 mod socket;
 mod stream;
 mod tls;
+mod want;
 mod websocket;
 
 pub use bifrost_rex::{Call, CallState, Ran};
@@ -83,10 +84,11 @@ pub use listener::{AcceptError, ListenError, ListenOptions, Listener, SHORTAGE_P
 pub use pin::{Pin, PinError};
 pub use quic::asked::answers as answered_questions;
 pub use quic::{CallWatch, LinkError, QuicLimits};
-pub use rest::{Closed, PeerSilent, Want};
+pub use rest::{Closed, PeerSilent};
 pub use shm::{RING_BYTES_DEFAULT, RING_BYTES_MAX, RING_BYTES_MIN, spin_max_default};
 pub use stream::{ConnectOptions, Stream, StreamStopper};
 pub use tls::{
     CertificateFileError, Clients, KeyFiles, Protocol, TlsError, TlsMeans, TlsOptions, TlsServer, tls_means,
 };
+pub use want::Want;
 pub use websocket::{CONTROL_FRAMES_PER_SECOND_MAX, MESSAGE_BYTES_MAX, PING_EVERY, SUBPROTOCOL, WebError};

@@ -15,6 +15,7 @@ use thiserror::Error;
 
 use crate::attention::{Attention, CLOSED};
 use crate::stream::{Medium, Stream};
+use crate::want::Want;
 use crate::websocket::PING_EVERY;
 
 /// The knowledge about the end of a stream's peer.
@@ -32,17 +33,6 @@ impl Closed {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[error("the peer has not answered a ping within {} s", PING_EVERY.as_secs())]
 pub struct PeerSilent;
-
-/// The end of a rest.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Want {
-    /// Bytes to be read.
-    Bytes,
-    /// Room for bytes to be written.
-    Room,
-    /// Nothing of the peer.
-    Nothing,
-}
 
 impl Stream {
     /// Returns the descriptor that a poller watches: the socket, or the bell of shared memory.

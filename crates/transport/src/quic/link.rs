@@ -26,7 +26,7 @@ use super::asked;
 use super::error::LinkError;
 use super::settings::PING_EVERY;
 use crate::attention::Attention;
-use crate::rest::Want;
+use crate::want::Want;
 
 /// Bytes of a stream that are taken out of the connection before they are read.
 pub(crate) const INBOX_BYTES: usize = 256 << 10;

@@ -2,8 +2,8 @@
 //!
 //! Read [`QuicStream`] first: a bidirectional stream of a connection. `link` is the connection
 //! without input or output, with its calls ([`bifrost_rex`]); `wired` its lock; `port` the socket,
-//! its timers and its thread; `listening` what listeners have beside that; `baton` the right to
-//! receive, and `receiver` the receiving; `settings` what both sides agree on; `error` the ends of
+//! its timers, its thread and the right to receive; `listening` what listeners have beside that;
+//! `receiver` the receiving; `settings` what both sides agree on; `error` the ends of
 //! connections.
 //!
 //! ```text
@@ -16,8 +16,7 @@
 //! its bell, which is readable when there is something for a user that waits.
 
 pub mod asked;
-mod baton;
-mod error;
+pub(crate) mod error;
 mod link;
 mod listening;
 mod port;
@@ -48,8 +47,8 @@ use crate::attention::Attention;
 use crate::errors::{ReadError, WriteError};
 use crate::identity::Identity;
 use crate::pin::Pin;
-use crate::rest::Want;
 use crate::tls::{self, CertificateFileError, Protocol, TlsError, TlsOptions, Trusting, Witness, names_of};
+use crate::want::Want;
 
 /// The silence of a connection after which a new stream first makes sure that the peer lives.
 const SURE: Duration = Duration::from_secs(1);

@@ -13,7 +13,7 @@ use rustix::event::PollFlags;
 use super::link::{Bell, Link};
 use super::port::{Port, lock};
 use crate::identity::Identity;
-use crate::rest::Want;
+use crate::want::Want;
 
 /// A connection of a port.
 pub(crate) struct Wired {

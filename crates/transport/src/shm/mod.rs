@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 use crate::attention::{Attention, CLOSED, DEAF, STOPPED};
 use crate::deadline::Deadline;
 use crate::errors::{ReadError, WriteError};
-use crate::rest::Want;
+use crate::want::Want;
 
 use mapped::{Direction, Region};
 use monitor::Watch;
