@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import json
 from collections import deque
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +102,12 @@ OPERATIONS = frozenset(
 
 class Step(int):
     """The place of a call in the source: the number of a step, from 1."""
+
+    @staticmethod
+    @cache
+    def of(number: int) -> Step:
+        """The one place of a number: the native library keeps each place that it has seen."""
+        return Step(number)
 
     def __str__(self) -> str:
         return f"step {int(self)}"
@@ -213,7 +220,7 @@ class Machine:
         self.recorder: Recorder = self.greet(Greeting(client.stubs, "", "", settings), case, limits)
         self.foreign = Slot()
         self.foreign._core, self.foreign._ref, self.foreign._known = object(), -1, None
-        self.place = Step(0)
+        self.place = Step.of(0)
         self.stubs: dict[str, Slot] = {}
         self.ended: dict[str, Ending] = {}
         self.procedures: dict[str, tuple[int, e.Failure | None]] = {}
@@ -259,7 +266,7 @@ class Machine:
 
     def take(self, number: int, step: dict[str, Any]) -> None:
         """Runs the step with this number."""
-        self.place = Step(number)
+        self.place = Step.of(number)
         if "loop" not in step:
             self.note(self.step(step, operation(step)))
             return
