@@ -460,6 +460,15 @@ static void misuse_is_a_value_and_the_session_goes_on(bf_session *s, Probe p) {
   Item_release(fresh);
   Item none = {{NULL, 0, 0}};
   IS(s, Item_claim(none), BF_E_NO_SESSION);
+  /* What no session has recorded is no value: neither to be claimed, nor as an argument. */
+  int64_t kept = 7;
+  bf_int nothing = bf_int_add(bf_i(1), bf_i(2));
+  CHECK(BF_CLAIM(nothing, &kept) == BF_E_NO_SESSION && kept == 7);
+  bool truth = true;
+  CHECK(BF_CLAIM(bf_int_gt(bf_i(0), bf_i(1)), &truth) == BF_E_NO_SESSION && truth);
+  const char *text = "kept";
+  CHECK(BF_CLAIM(Item_name(none), &text) == BF_E_NO_SESSION && !strcmp(text, "kept"));
+  CHECK(BF_CLAIM(Probe_same_int(p, nothing), &kept) == BF_E_OTHER_SESSION && kept == 7);
   /* An else that belongs to nothing. */
   BF_IF(s, bf_bool_stub(s, true)) bf_int_cell_put(count, bf_i(1));
   bf_int_cell_put(count, bf_i(2));

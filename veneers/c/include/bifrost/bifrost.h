@@ -198,10 +198,14 @@ static inline bf_nil bf_n(void) {
 /* For each type T of stubs and promises: bf_ref_T, its stub (none for a value), bf_of_T, which makes one of a stub,
  * and bf_arg_T, the argument. Generated headers have them for the types of the program. */
 
+/* The session of a promise that has none, such as that of a call of no stub: null would make it a value. */
+#define BF_NO_SESSION_ ((bf_session *)(uintptr_t)1)
+
 #define BF_PROMISE_FUNCTIONS_(name, tag_, field)                                                                       \
   static inline bf_ref bf_ref_##name(name x) {                                                                         \
-    bf_ref ref = {x.session, 0, 0};                                                                                    \
-    if (x.session) {                                                                                                   \
+    bf_ref ref = {NULL, 0, 0};                                                                                         \
+    if (x.session && x.session != BF_NO_SESSION_) {                                                                    \
+      ref.session = x.session;                                                                                         \
       ref.slot = x.as.stub.slot;                                                                                       \
       ref.use_count = x.as.stub.use_count;                                                                             \
     }                                                                                                                  \
@@ -210,7 +214,7 @@ static inline bf_nil bf_n(void) {
   static inline name bf_of_##name(bf_ref ref) {                                                                        \
     name x;                                                                                                            \
     memset(&x, 0, sizeof x);                                                                                           \
-    x.session = ref.session;                                                                                           \
+    x.session = ref.session ? ref.session : BF_NO_SESSION_;                                                            \
     x.as.stub.slot = ref.slot;                                                                                         \
     x.as.stub.use_count = ref.use_count;                                                                               \
     return x;                                                                                                          \
