@@ -60,6 +60,8 @@ pub struct Mark {
     pub writes: u64,
     /// The calls that the server has run.
     pub executed: u64,
+    /// The batches that were flushed.
+    pub flushed: u64,
 }
 
 /// The losses of one run.
@@ -142,7 +144,8 @@ impl<S> ServiceError<S> {
 impl Mark {
     /// Returns the counts of a session.
     pub fn of<S: Source>(writes: u64, recorder: &Recorder<S>) -> Mark {
-        Mark { writes, executed: recorder.counters().executed }
+        let counters = recorder.counters();
+        Mark { writes, executed: counters.executed, flushed: counters.crossings }
     }
 
     /// Returns the account of a run whose session was lost. Over QUIC the end of the session tells
@@ -153,7 +156,11 @@ impl Mark {
         } else if now.executed > self.executed {
             Ran::Began
         } else {
-            ran_at_end(why).unwrap_or(Ran::Unknown)
+            match ran_at_end(why) {
+                // It is about the last batch, and this run had others before it.
+                Some(Ran::No) if now.flushed > self.flushed + 1 => Ran::Unknown,
+                told => told.unwrap_or(Ran::Unknown),
+            }
         }
     }
 }
@@ -344,10 +351,30 @@ mod tests {
     }
 
     #[test]
+    fn the_end_of_a_session_tells_of_its_last_batch_alone() {
+        let ended = |ran| {
+            let why = bifrost_transport::LinkError::Restarted;
+            let error = ConnectionError::Read(ReadError::Lost { why, ran });
+            Error::<u32>::Closed(Arc::new(error.into()))
+        };
+        let mark = |executed, flushed| Mark { writes: flushed, executed, flushed };
+        let ran = |told, now| mark(5, 3).ran_until(now, &ended(told));
+        use bifrost_transport::Ran as Told;
+        assert_eq!(ran(Told::No, mark(5, 4)), Ran::No);
+        assert_eq!(ran(Told::Began, mark(5, 4)), Ran::Began);
+        assert_eq!(ran(Told::Unknown, mark(5, 4)), Ran::Unknown);
+        // An earlier batch of the run may have committed without a call.
+        assert_eq!(ran(Told::No, mark(5, 5)), Ran::Unknown);
+        assert_eq!(ran(Told::No, mark(6, 5)), Ran::Began);
+        assert_eq!(mark(5, 3).ran_until(mark(5, 4), &lost()), Ran::Unknown);
+    }
+
+    #[test]
     fn a_named_batch_that_may_have_run_stays_with_its_store() {
         let mut service = Service::<()>::default();
         let mut losses = Losses::default();
-        let (none, one) = (Mark { writes: 0, executed: 0 }, Mark { writes: 1, executed: 0 });
+        let none = Mark { writes: 0, executed: 0, flushed: 0 };
+        let one = Mark { writes: 1, executed: 0, flushed: 1 };
         assert!(service.lost(&mut losses, (none, one), lost(), true).is_none());
         assert_eq!(service.next, Next::SameStore);
         // A search takes the step; the next server is lost before anything was written to it.
