@@ -51,8 +51,6 @@ pub struct Asking {
     is_measured: bool,
     /// The end of the bytes that are known to be read by the server's session.
     begun: u64,
-    /// The number of questions.
-    asked: u64,
 }
 
 impl Asking {
@@ -101,7 +99,6 @@ impl Asking {
         }
         self.interval = (2 * self.interval).min(INTERVAL_MAX);
         self.next = now.after(self.interval);
-        self.asked += 1;
         Some(Message::Ask { stream, start: self.call.start, end: self.call.end })
     }
 
@@ -128,11 +125,6 @@ impl Asking {
             None => (None, 0, 0),
         };
         Some(Call { bytes: self.call.clone(), waited_us: now.since(self.flushed), state, before, ms })
-    }
-
-    /// Returns the number of questions so far.
-    pub fn asked(&self) -> u64 {
-        self.asked
     }
 
     /// Tells whether the last call has run, now that the stream is lost. `has_left`: some of its
@@ -180,7 +172,6 @@ mod tests {
         let late = asking.timeout().unwrap();
         assert!(late < now.after(14_000), "{late} {now}");
         assert!(is_ask(asking.ask(late, 4), 500..510));
-        assert_eq!(asking.asked(), 1 + (asking.asked() - 1));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! [`CallState`] and [`Ran`]: what became of a call, as far as its client knows.
+//! [`CallState`] and [`Ran`]: the state of a call, and its fate if it was lost.
 
 use std::fmt;
 use std::ops::Range;
@@ -60,7 +60,7 @@ pub struct Call {
     pub ms: u32,
 }
 
-/// Whether a call that was lost has run.
+/// The fate of a call that was lost: run or not.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Ran {
     /// Its session never began to read it, and never will.

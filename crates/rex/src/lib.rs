@@ -13,7 +13,7 @@
 //!
 //! A call is a range of bytes of a stream: those that were written between two flushes. So REX
 //! frames nothing, and its messages name offsets. They are datagrams of QUIC (RFC 9221), which may
-//! be lost: whoever still waits asks again.
+//! be lost: a client that still waits asks again.
 //!
 //! There is no input or output here, and no clock: times in microseconds are arguments.
 //! `docs/spec/rex.md` is the specification, `docs/internals/rex.md` has the reasons and figures.

@@ -14,7 +14,9 @@ use bifrost_capsule::newcomers::{Bounds, HANDSHAKES_MAX};
 use bifrost_repository::{MEMORY_BYTES_MAX, Place};
 use bifrost_runtime::Collect;
 use bifrost_session::{Limits, Policy, Shown};
-use bifrost_transport::{Address, Clients, KeyFiles, ListenOptions, TlsServer, default_directory};
+use bifrost_transport::{
+    Address, Clients, KeyFiles, ListenOptions, QuicLimits, TlsServer, default_directory,
+};
 use bifrost_wire::Limit;
 use documented::DocumentedFields;
 use figment::Figment;
@@ -143,10 +145,11 @@ pub struct Config {
     /// Most new TCP connections of one address in a second; after a rest, those of five seconds at
     /// once.
     pub connections_per_second_max: u32,
-    /// Most handshakes of TLS at a time. With one more, the oldest silent one is closed.
+    /// Most handshakes of TLS at a time. With one more, the oldest silent one is closed; over QUIC,
+    /// clients must then show first that they receive at their address.
     pub handshakes_max: usize,
     /// Most new TLS connections of one address in a second; after a rest, those of five seconds at
-    /// once.
+    /// once. Over QUIC in each second.
     pub handshakes_per_second_max: u32,
     /// The delay before the next token of an address is checked after a wrong one, in milliseconds.
     /// Each further wrong one doubles it, up to eight times as long.
@@ -518,7 +521,12 @@ impl Config {
 
     /// Returns the options for listening.
     pub fn listen_options(&self) -> ListenOptions {
-        let mut options = ListenOptions { ring_bytes: self.ring_bytes, ..ListenOptions::default() };
+        let quic = QuicLimits {
+            handshakes_max: self.handshakes_max,
+            handshakes_per_second: self.handshakes_per_second_max,
+            ..QuicLimits::default()
+        };
+        let mut options = ListenOptions { ring_bytes: self.ring_bytes, quic, ..ListenOptions::default() };
         if let Some(us) = self.spin_us_max {
             options.spin_max = Duration::from_micros(us);
         }

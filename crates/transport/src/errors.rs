@@ -128,7 +128,7 @@ pub enum ReadError {
     Lost {
         /// The reason.
         why: LinkError,
-        /// Whether the last batch of this client has run.
+        /// The fate of the last batch of this client.
         ran: Ran,
     },
     /// The system refused.

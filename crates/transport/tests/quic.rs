@@ -317,6 +317,45 @@ fn half_done_handshakes_do_not_keep_others_out() {
     blocked.into_iter().for_each(|thread| thread.join().unwrap());
 }
 
+/// The first datagram of a client.
+fn first_datagram(office: &Office) -> Vec<u8> {
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = office.through(silent.local_addr().unwrap().port());
+    let options = ConnectOptions { timeout: Duration::from_millis(50), ..ConnectOptions::default() };
+    assert!(Stream::connect(&address, &options).is_err());
+    let mut bytes = vec![0; 65_536];
+    let (length, _) = silent.recv_from(&mut bytes).unwrap();
+    bytes.truncate(length);
+    bytes
+}
+
+#[test]
+fn a_handshake_that_never_goes_on_makes_room_again() {
+    let handshake_time = Duration::from_millis(500);
+    let limits = QuicLimits { connections_max: 1, handshake_time, ..QuicLimits::default() };
+    let office = Office::with(limits);
+    let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
+    stranger.set_read_timeout(Some(SOON)).unwrap();
+    stranger.send_to(&first_datagram(&office), office.socket()).unwrap();
+    // The server has begun its part of it.
+    stranger.recv_from(&mut [0; 65_536]).unwrap();
+    let begun = Instant::now();
+    let options = ConnectOptions { timeout: SOON, ..ConnectOptions::default() };
+    let refused = Stream::connect(&office.address(), &options);
+    match refused {
+        Err(ConnectError::Quic { source, .. }) => {
+            assert!(matches!(*source, LinkError::Refused(_)), "{source}")
+        }
+        other => panic!("{other:?}"),
+    }
+    while let Err(error) = Stream::connect(&office.address(), &options) {
+        assert!(begun.elapsed() < SOON, "{error}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let took = begun.elapsed();
+    assert!((handshake_time / 2..Duration::from_secs(10)).contains(&took), "{took:?}");
+}
+
 #[test]
 fn a_slow_reader_holds_its_own_stream_back_alone() {
     let office = Office::new();

@@ -188,13 +188,13 @@ impl Link {
         self.connection.ping();
     }
 
-    /// Takes a packet, or what the endpoint says.
+    /// Takes an event of the endpoint: a packet, new connection ids.
     pub(crate) fn handle_event(&mut self, now: Instant, event: ConnectionEvent) {
         self.heard = now;
         self.connection.handle_event(event);
     }
 
-    /// Returns what the endpoint must be told.
+    /// Returns the next event for the endpoint.
     pub(crate) fn poll_endpoint_event(&mut self) -> Option<EndpointEvent> {
         self.connection.poll_endpoint_events()
     }
@@ -220,7 +220,7 @@ impl Link {
         pings.then(|| self.heard.max(self.pinged) + PING_EVERY)
     }
 
-    /// Does what is due: repeats packets, asks questions.
+    /// Runs expired timers: repeats packets, asks questions.
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
         if self.connection.poll_timeout().is_some_and(|at| at <= now) {
             self.connection.handle_timeout(now);
@@ -256,7 +256,7 @@ impl Link {
         self.connection.poll_transmit(now, datagrams_max, into)
     }
 
-    /// Takes note of what has happened in the connection, and rings the bells of those who wait.
+    /// Handles the events of the connection, and rings the bells of streams with a waiting user.
     pub(crate) fn settle(&mut self, now: Instant) {
         while let Some(event) = self.connection.poll() {
             match event {
@@ -529,7 +529,7 @@ impl Link {
         }
     }
 
-    /// True if there is something of what is wanted, or an end. Otherwise the bell will ring.
+    /// True if the stream has bytes or room, as wanted, or an end. Otherwise the bell will ring.
     pub(crate) fn arm(&mut self, now: Instant, id: StreamId, want: Want) -> bool {
         self.pull(now, id);
         let is_lost = self.lost.is_some();

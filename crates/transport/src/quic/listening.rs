@@ -24,7 +24,9 @@ pub struct QuicLimits {
     /// Most handshakes that are half done; beyond it a client must show first that it receives at
     /// its address. Default: 64.
     pub handshakes_max: usize,
-    /// Most handshakes of one address, or IPv6 network of 64 bits, in a second. Default: 20.
+    /// Most handshakes of one address, or IPv6 network of 64 bits, in a second; beyond it a client
+    /// must show first that it receives at its address, and then that has the same limit. Default:
+    /// 20.
     pub handshakes_per_second: u32,
     /// The time of a handshake. Default: 5 s.
     pub handshake_time: Duration,
@@ -74,7 +76,8 @@ pub(super) struct Configs {
 #[derive(Debug)]
 pub(super) struct Visits {
     pub(super) since: Instant,
-    pub(super) counts: HashMap<[u8; 8], u32>,
+    /// By the network, and whether it was proved.
+    pub(super) counts: HashMap<([u8; 8], bool), u32>,
 }
 
 /// Networks of which handshakes are counted in a second; others are refused then.
@@ -109,23 +112,21 @@ impl Listening {
         let current = self.tls.quic();
         let mut configs = lock(&self.configs);
         if !configs.as_ref().is_some_and(|known| Arc::ptr_eq(&known.of, &current)) {
-            let mut remote = settings::server(current.clone()).map_err(|error| error.to_string())?;
-            let mut local = remote.clone();
-            local.transport_config(settings::transport(true));
-            remote.transport_config(settings::transport(false));
-            *configs = Some(Configs { of: current, local: Arc::new(local), remote: Arc::new(remote) });
+            let [local, remote] = settings::server(current.clone()).map_err(|error| error.to_string())?;
+            *configs = Some(Configs { of: current, local, remote });
         }
         let known = configs.as_ref().ok_or("no certificate")?;
         Ok(if is_local { known.local.clone() } else { known.remote.clone() })
     }
 
-    /// Counts a handshake of a network; false if it has begun too many.
-    pub(super) fn visit(&self, ip: IpAddr, now: Instant) -> bool {
+    /// Counts a handshake of a network; false if it has begun too many. Handshakes with a proved
+    /// address are counted apart, so that forged addresses keep nobody out.
+    pub(super) fn visit(&self, ip: IpAddr, is_proved: bool, now: Instant) -> bool {
         let mut visits = lock(&self.visits);
         if now.saturating_duration_since(visits.since) >= Duration::from_secs(1) {
             *visits = Visits { since: now, counts: HashMap::new() };
         }
-        let network = network(ip);
+        let network = (network(ip), is_proved);
         if visits.counts.len() >= NETWORKS_MAX && !visits.counts.contains_key(&network) {
             return false;
         }

@@ -2,8 +2,8 @@
 //!
 //! Read [`QuicStream`] first: a bidirectional stream of a connection. `link` is the connection
 //! without input or output, with its calls ([`bifrost_rex`]); `wired` its lock; `port` the socket,
-//! its timers, its thread and the right to receive; `listening` what listeners have beside that;
-//! `receiver` the receiving; `settings` what both sides agree on; `error` the ends of
+//! its timers, its thread and the right to receive; `listening` the new connections of a
+//! listener; `receiver` the receiving; `settings` the parameters of QUIC; `error` the ends of
 //! connections.
 //!
 //! ```text
@@ -121,12 +121,13 @@ pub(crate) fn connect(
     deadline: Instant,
 ) -> Result<QuicStream, ConnectFailure> {
     let mut last = ConnectFailure::Io(io::Error::new(io::ErrorKind::NotFound, "the host has no address"));
-    // Mistakes in the files are found without the server.
-    tls::trusting(host, pin, options, Protocol::Rex).map_err(ConnectFailure::Certificates)?;
     for remote in (host, port).to_socket_addrs()? {
         match connect_to(remote, (host, pin), options, deadline) {
             Ok(stream) => return Ok(stream),
-            Err(failure @ ConnectFailure::TimedOut) => return Err(failure),
+            // Another address has the same files, and no more time.
+            Err(failure @ (ConnectFailure::TimedOut | ConnectFailure::Certificates(_))) => {
+                return Err(failure);
+            }
             Err(failure) => last = failure,
         }
     }
@@ -172,7 +173,9 @@ fn connect_to(
         return Err(why_lost(&lost, &witness));
     }
     let stream = QuicStream::open(&wired)?;
-    known().links.insert(key, wired);
+    let mut known = known();
+    known.links.retain(|_, wired| wired.link().lost().is_none());
+    known.links.insert(key, wired);
     stream.ok_or(ConnectFailure::TimedOut)
 }
 
@@ -195,8 +198,6 @@ impl Clients {
         match place {
             Some(port) => Ok(port.clone()),
             None => {
-                // Connections that have ended are forgotten when a new socket is needed, or by the
-                // next stream to their server.
                 let port = Port::for_clients(is_v6)?;
                 *place = Some(port.clone());
                 Ok(port)
@@ -371,7 +372,7 @@ impl QuicStream {
         crate::socket::wait_for(self.event(), PollFlags::IN, Some(deadline)).unwrap_or(true)
     }
 
-    /// True if there is nothing of what is wanted, so that the bell rings when there is.
+    /// True if the stream has no bytes or room, as wanted: then the bell rings once it has.
     pub(crate) fn rest(&self, want: Want) -> bool {
         let Shared { wired, id, .. } = &*self.shared;
         !wired.link().arm(Instant::now(), *id, want)
@@ -388,7 +389,7 @@ impl QuicStream {
         CallWatch { wired: wired.clone(), id: *id }
     }
 
-    /// Ends the stream: what was written still arrives.
+    /// Ends the stream: bytes that were written still arrive.
     pub(crate) fn close(&self) {
         self.shared.wired.close(self.shared.id);
         self.wake();

@@ -2,16 +2,16 @@
 //!
 //! A listener has a port of its own; the client streams of a process share one for each family of
 //! addresses. Each port has one thread, the **receiver**: it takes packets from the socket, gives
-//! them to their connections, and does what is due. Whoever writes to a stream sends by itself.
+//! them to their connections, and does what is due. A thread that writes to a stream sends by itself.
 //!
 //! Locks, in the order in which they may be taken: the links of the port; a link; the endpoint or
 //! the timers. No lock is held over a call of the system but that of a link, while it sends.
 //!
 //! The right to receive is the **baton** ([`Baton`]): the thread has it, or a read that waits.
 //!
-//! Who receives sleeps until the first timer. A timer that is set to an earlier time by another
-//! thread wakes it. For that to be rare, it sleeps for two milliseconds while there is traffic:
-//! timers of packets under way are later than that.
+//! The holder of the baton sleeps until the first timer. A timer that another thread sets to an
+//! earlier time wakes it. For that to be rare, it sleeps for two milliseconds while there is
+//! traffic: timers of packets under way are later than that.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -53,7 +53,7 @@ pub(crate) struct Port {
     /// Until when the receiver sleeps, in microseconds after `epoch`; 0 while it works.
     pub(super) sleeps_until: AtomicU64,
     pub(super) epoch: Instant,
-    /// Locked by who has the baton.
+    /// Locked by the holder of the baton.
     pub(super) receiver: Mutex<Receiver>,
     pub(super) baton: Baton,
     pub(super) listening: Option<Listening>,
@@ -230,7 +230,7 @@ pub(crate) fn bell() -> io::Result<Arc<Bell>> {
     Ok(Arc::new(Bell { event, attention: Arc::new(Attention::default()) }))
 }
 
-/// The state of the baton: who may receive.
+/// The baton: the right to receive from the socket, for one thread at a time.
 ///
 /// The thread of the port has it while nobody waits for a stream in a read. A read that waits takes
 /// it, if it is free, receives for all, and lets go of it when its own bytes are there: so an

@@ -1,4 +1,4 @@
-//! [`Receiver`]: takes packets from the socket of a port, and does what is due.
+//! [`Receiver`]: takes packets from the socket of a port, and runs timers.
 
 use std::io::{self, IoSliceMut};
 use std::os::fd::OwnedFd;
@@ -26,7 +26,7 @@ const BUFFER_BYTES: usize = 64 << 10;
 /// The pause after an error of the socket.
 const ERROR_PAUSE: Duration = Duration::from_millis(10);
 
-/// The right to receive, and what it needs.
+/// The buffers of the holder of the baton.
 pub(crate) struct Receiver {
     pub(super) buffers: Vec<u8>,
     /// Packets of the endpoint.
@@ -41,8 +41,8 @@ impl Receiver {
         Receiver { buffers, bytes, touched, traffic: now }
     }
 
-    /// Waits for packets, a wake, the first timer or the deadline, or for `bell`; then takes what
-    /// is there, and does what is due.
+    /// Waits for packets, a wake, the first timer or the deadline, or for `bell`; then takes the
+    /// packets that are there, and runs expired timers.
     pub(super) fn turn(&mut self, port: &Arc<Port>, deadline: Option<Instant>, bell: Option<&OwnedFd>) {
         self.sleep(port, deadline, bell);
         if self.receive(port).is_err() {
@@ -155,15 +155,16 @@ impl Receiver {
         if port.is_ended.load(Ordering::Acquire) {
             return refuse(&mut self.bytes, incoming);
         }
-        if half_done >= listening.limits.handshakes_max && !incoming.remote_address_validated() {
+        let is_proved = incoming.remote_address_validated();
+        let is_allowed = listening.visit(remote.ip(), is_proved, now);
+        if !is_proved && (!is_allowed || half_done >= listening.limits.handshakes_max) {
             // It keeps no state here.
             if let Ok(transmit) = lock(&port.endpoint).retry(incoming, &mut self.bytes) {
                 port.send(&transmit, &self.bytes);
             }
             return;
         }
-        // An address that may be forged tells of nobody.
-        if !listening.visit(remote.ip(), now) {
+        if !is_allowed {
             return lock(&port.endpoint).ignore(incoming);
         }
         if lock(&port.links).len() >= listening.limits.connections_max {
@@ -219,7 +220,7 @@ impl Receiver {
         }
     }
 
-    /// Does what is due.
+    /// Runs expired timers.
     fn expire(&mut self, port: &Arc<Port>) {
         loop {
             let now = Instant::now();
@@ -238,7 +239,7 @@ impl Receiver {
             {
                 let mut link = wired.link();
                 link.handle_timeout(now);
-                keep(port, now, &wired, &mut link);
+                keep(now, &wired, &mut link);
             }
             self.go_on(port, &wired);
         }
@@ -261,11 +262,8 @@ impl Receiver {
 }
 
 /// Ends a handshake that takes too long.
-fn keep(port: &Port, now: Instant, wired: &Wired, link: &mut Link) {
-    let Some(listening) = &port.listening else { return };
-    let age = now.saturating_duration_since(wired.began);
-    let is_greeting = wired.is_greeting.load(Ordering::Acquire);
-    if is_greeting && age >= listening.limits.handshake_time && link.lost().is_none() {
+fn keep(now: Instant, wired: &Wired, link: &mut Link) {
+    if wired.handshake_end().is_some_and(|end| end <= now) && link.lost().is_none() {
         link.end(now, 0, "the handshake took too long");
     }
 }

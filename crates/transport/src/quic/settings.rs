@@ -37,14 +37,15 @@ const PACKET_BYTES_MAX: u16 = 8_952;
 /// Bytes of messages of REX that wait.
 const DATAGRAM_BYTES: usize = 16 << 10;
 
-/// Returns the settings of connections to peers of this machine, or of others.
-pub(crate) fn transport(is_local: bool) -> Arc<TransportConfig> {
+/// Returns the settings of connections with peers of this machine, or of others, of which the peer
+/// may open so many streams.
+pub(crate) fn transport(is_local: bool, streams_max: u32) -> Arc<TransportConfig> {
     let mut config = TransportConfig::default();
     let mut acks = AckFrequencyConfig::default();
     acks.max_ack_delay(Some(ACK_DELAY));
     let idle = IdleTimeout::from(VarInt::from_u32(SILENCE.as_millis() as u32));
     config
-        .max_concurrent_bidi_streams(VarInt::from_u32(STREAMS_MAX))
+        .max_concurrent_bidi_streams(VarInt::from_u32(streams_max))
         .max_concurrent_uni_streams(VarInt::from_u32(0))
         .max_idle_timeout(Some(idle))
         .stream_receive_window(VarInt::from_u32(STREAM_WINDOW))
@@ -88,15 +89,21 @@ pub(crate) fn endpoint(reset_key: Option<&[u8; 32]>) -> Arc<EndpointConfig> {
     Arc::new(config)
 }
 
-/// Returns the server's settings for a certificate.
+/// Returns the server's settings for a certificate: for clients of this machine, and for others.
 ///
 /// # Errors
 /// The algorithms have none that QUIC begins with.
-pub(crate) fn server(config: Arc<rustls::ServerConfig>) -> Result<ServerConfig, NoInitialCipherSuite> {
+pub(crate) fn server(
+    config: Arc<rustls::ServerConfig>,
+) -> Result<[Arc<ServerConfig>; 2], NoInitialCipherSuite> {
     let crypto = QuicServerConfig::try_from(config)?;
-    let mut config = ServerConfig::with_crypto(Arc::new(crypto));
-    config.transport_config(transport(false));
-    Ok(config)
+    // Both have the key of tokens in common.
+    let config = ServerConfig::with_crypto(Arc::new(crypto));
+    Ok([true, false].map(|is_local| {
+        let mut config = config.clone();
+        config.transport_config(transport(is_local, STREAMS_MAX));
+        Arc::new(config)
+    }))
 }
 
 /// Returns the client's settings for a server.
@@ -109,6 +116,6 @@ pub(crate) fn client(
 ) -> Result<ClientConfig, NoInitialCipherSuite> {
     let crypto = QuicClientConfig::try_from(config)?;
     let mut config = ClientConfig::new(Arc::new(crypto));
-    config.transport_config(transport(is_local));
+    config.transport_config(transport(is_local, 0));
     Ok(config)
 }

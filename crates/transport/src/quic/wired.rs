@@ -24,7 +24,7 @@ pub(crate) struct Wired {
     pub(super) link: Mutex<Link>,
     /// Notified when packets of the peer were taken, and when a stream is stopped.
     pub(super) changed: Condvar,
-    /// Those who wait for that.
+    /// The number of threads that wait for that.
     pub(super) waiters: AtomicUsize,
     /// The time for which a timer is set.
     pub(super) registered: Mutex<Option<Instant>>,
@@ -38,6 +38,9 @@ impl fmt::Debug for Wired {
         f.debug_struct("Wired").field("remote", &self.remote).finish_non_exhaustive()
     }
 }
+
+/// Bytes of a buffer for packets that a thread keeps.
+const BUFFER_KEPT: usize = 64 << 10;
 
 thread_local! {
     /// The buffer for packets, of each thread that sends some.
@@ -75,7 +78,7 @@ impl Wired {
         self.identity.get().cloned().unwrap_or(Identity::None)
     }
 
-    /// Sends what is to be sent, and sets the timer.
+    /// Sends the packets that are due, and sets the timer.
     pub(crate) fn pump(&self, now: Instant, link: &mut Link) {
         let mut bytes = BUFFER.take();
         loop {
@@ -91,8 +94,18 @@ impl Wired {
             let Some(transmit) = link.poll_transmit(now, segments, &mut bytes) else { break };
             self.port.send(&transmit, &bytes);
         }
-        BUFFER.set(bytes);
-        self.port.set_timer(self, link.poll_timeout());
+        if bytes.capacity() <= BUFFER_KEPT {
+            BUFFER.set(bytes);
+        }
+        let timeouts = [link.poll_timeout(), self.handshake_end()];
+        self.port.set_timer(self, timeouts.into_iter().flatten().min());
+    }
+
+    /// Returns the time at which the handshake of a client must be over, while it is not.
+    pub(super) fn handshake_end(&self) -> Option<Instant> {
+        let listening = self.port.listening.as_ref()?;
+        let is_greeting = self.is_greeting.load(Ordering::Acquire);
+        is_greeting.then(|| self.began + listening.limits.handshake_time)
     }
 
     /// Waits until something has changed; `None` if the deadline has passed.
@@ -105,7 +118,7 @@ impl Wired {
         if left.is_some_and(|left| left.is_zero()) {
             return None;
         }
-        // Under the lock of the link, as is the look of who notifies.
+        // Under the lock of the link, as is the look in `wake`.
         self.waiters.fetch_add(1, Ordering::SeqCst);
         let link = match left {
             Some(left) => self.changed.wait_timeout(link, left).unwrap_or_else(PoisonError::into_inner).0,
@@ -152,7 +165,7 @@ impl Wired {
         woken
     }
 
-    /// Wakes all who wait for a change.
+    /// Wakes all threads that wait for a change.
     pub(crate) fn wake(&self) {
         // A call of the system, which is saved if nobody waits.
         if self.waiters.load(Ordering::SeqCst) > 0 {
@@ -214,7 +227,7 @@ impl Wired {
         self.pump(now, &mut link);
     }
 
-    /// Notes what has changed, once packets were taken: the end of the handshake, new streams.
+    /// Notes the end of the handshake, and wakes waiting threads, once packets were taken.
     pub(super) fn look(&self, link: &mut Link) {
         let is_over = link.is_established() || link.lost().is_some();
         if is_over && self.is_greeting.swap(false, Ordering::AcqRel) {

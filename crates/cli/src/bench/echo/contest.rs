@@ -191,7 +191,7 @@ pub struct Plan<'a> {
     /// The exchanges of a system in a round.
     pub exchanges: u32,
     pub rounds: u32,
-    /// What happens to datagrams between client and server; nothing without.
+    /// The harm to datagrams between client and server; `None` without a proxy.
     pub weather: Option<Weather>,
 }
 

@@ -179,7 +179,7 @@ fn share(text: &str) -> Result<f64, String> {
 }
 
 impl Args {
-    /// Returns what the proxy does, if one is asked for.
+    /// Returns the settings of the proxy, if one is asked for.
     fn weather(&self) -> Option<Weather> {
         let shares = [self.loss, self.reorder, self.duplicate];
         (shares.iter().any(Option::is_some) || self.delay_us.is_some()).then(|| Weather {

@@ -1,6 +1,6 @@
 //! A proxy between a client and a server of datagrams: it loses, delays, reorders and repeats some.
 //!
-//! Read [`Weather`] first: what happens to datagrams, and how often. [`Link`] decides it for each
+//! Read [`Weather`] first: the harm to datagrams, and its share. [`Link`] decides it for each
 //! datagram: it has no sockets and no clock, and a seed reproduces its decisions. [`Proxy`] is a
 //! thread with two sockets that drives a link for one client.
 //!
@@ -26,7 +26,7 @@ const UNDER_WAY_MAX: usize = 10_000;
 /// The least time by which a datagram is late that others overtake.
 const LATE_LEAST: Duration = Duration::from_micros(500);
 
-/// What happens to datagrams. Shares are from 0 to 1.
+/// The harm to datagrams. Shares are from 0 to 1.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct Weather {
     /// The share of datagrams that are lost.
@@ -186,7 +186,7 @@ impl Drop for Proxy {
     fn drop(&mut self) {
         drop(self.alive.take());
         if let Some(thread) = self.thread.take() {
-            // What it says does not matter any more.
+            // Its result does not matter any more.
             let _ = thread.join();
         }
     }
