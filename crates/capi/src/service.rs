@@ -157,7 +157,7 @@ impl Service {
         }
         (self.failure, self.ran) = (None, Ran::No);
         let how = how.map(|how| self.name(how));
-        let mark = Mark { writes: 0, executed: 0 };
+        let mark = Mark { writes: 0, executed: 0, flushed: 0 };
         self.run = Some(Run { losses: Losses::default(), mark, seen: 0, how, place });
         self.try_run(status)
     }
