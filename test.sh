@@ -80,6 +80,7 @@ export BIFROST_BIN
 for veneer in veneers/*/test.sh; do
   [ ! -x "$veneer" ] || step "$veneer"
 done
+step veneers/together.sh
 
 awk '/^test result:/ { passed += $4; failed += $6; ignored += $8; n++ }
   END { printf "\ntests: %d passed, %d failed, %d ignored, in %d runs\n", passed, failed, ignored, n

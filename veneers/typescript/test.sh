@@ -42,7 +42,7 @@ npx publint --strict
 npx attw --profile esm-only build/package/bifrost-veneer-*.tgz > build/attw.txt || { cat build/attw.txt; exit 1; }
 
 step tests
-node bundle.mjs node tests/*.test.ts samples/*/main.ts bench/*.ts
+node bundle.mjs node tests/*.test.ts tests/visitor.ts samples/*/main.ts bench/*.ts
 node bundle.mjs browser tests/page.ts
 npm run --silent examples
 node --expose-gc --test --test-concurrency=2 --test-reporter=dot build/node/tests/*.test.mjs

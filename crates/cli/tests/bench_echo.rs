@@ -192,3 +192,24 @@ fn loss_needs_a_system_that_repeats() {
     assert!(!output.status.success());
     assert!(stderr(&output).contains("no system here sends lost datagrams again"), "{}", stderr(&output));
 }
+
+#[test]
+fn long_messages_go_beside_short_ones_over_all_transports() {
+    let nowhere = tempfile::tempdir().unwrap();
+    let (output, lines) = bench("--quick --bulk 2 --cores 0,0", nowhere.path());
+    let said = stdout(&output);
+    assert!(output.status.success(), "{said}\n{}", stderr(&output));
+    assert!(said.contains("Messages of 2 MiB on one core (0,0)"), "{said}");
+    for peer in ["tcp", "tls", "quic", "unix", "shm"] {
+        for what in ["sent", "received", "sent beside short exchanges"] {
+            let line = find(&lines, &format!("2 MiB {what}, cores 0,0"), peer);
+            assert!(line["value"].as_f64().unwrap() > 0.0 && line["unit"] == "MiB/s", "{line}");
+        }
+        for what in ["alone", "beside long messages"] {
+            let line = find(&lines, &format!("16 bytes both ways {what}, cores 0,0"), peer);
+            assert_eq!((&line["n"], &line["unit"]), (&100.into(), &"us".into()), "{line}");
+        }
+    }
+    let goal = "quic, short exchanges beside long messages / alone, p99, cores 0,0";
+    assert!(lines.iter().any(|line| line["target"] == goal), "{lines:?}");
+}

@@ -512,12 +512,15 @@ struct Trader {
 
 impl Trader {
     fn start(folder: &TempDir) -> Trader {
-        let url = format!("unix://{}/trader", folder.path().display());
-        let mut command = bifrost();
-        let mut child = command.args(["trader", "--listen", &url]).stdout(Stdio::piped()).spawn().unwrap();
+        Trader::spawn(bifrost(), &format!("unix://{}/trader", folder.path().display()), &[])
+    }
+
+    fn spawn(mut command: Command, listen: &str, arguments: &[&str]) -> Trader {
+        command.args(["trader", "--listen", listen]).args(arguments).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-        assert!(line.starts_with("ready "), "{line}");
+        let url = line.strip_prefix("ready ").expect("it starts").trim().to_owned();
         Trader { child, url }
     }
 
@@ -599,6 +602,42 @@ fn capsules_are_found_through_a_trader() {
     );
     assert_eq!(over_tls.end().status.code(), Some(0));
     drop(others);
+}
+
+/// The trader, the offers, the joining process and the links between capsules: all over QUIC.
+#[test]
+fn capsules_over_quic_are_joined_and_found_through_a_trader_over_quic() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = program(&folder, NUMBERED);
+    let token = folder.path().join("token");
+    std::fs::write(&token, "s3cret\n").unwrap();
+    let token = ["--token-file", token.to_str().unwrap()];
+    let mut command = bifrost();
+    command.env("XDG_STATE_HOME", folder.path());
+    let trader = Trader::spawn(command, "quic://127.0.0.1:0", &["--anonymous-loopback"]);
+    assert!(trader.url.starts_with("quic://127.0.0.1:") && trader.url.contains("#sha256-"), "{}", trader.url);
+    let of_trader = ["--trader", &trader.url, "--group", "over QUIC"];
+    let capsule = |arguments: &[&str]| {
+        Capsule::start(&file, &[&["--listen", "quic://127.0.0.1:0"], &token[..], arguments].concat())
+    };
+    let expected = (0..3).flat_map(|k| [format!("printed on {k}"), format!("{k} of 3: 3001, wrong 0")]);
+    let mut expected: Vec<String> = expected.collect();
+    expected.sort();
+    let check = |output: Output| {
+        let mut printed: Vec<String> = stdout(&output).lines().map(String::from).collect();
+        printed.sort();
+        assert_eq!((printed, stderr(&output), output.status.code()), (expected.clone(), "", Some(0)));
+    };
+    let named = [capsule(&[]), capsule(&[])];
+    let list = format!("{},{}", named[0].url, named[1].url);
+    check(run(&[&["--join", &list, "--nodes", "1"], &token[..]].concat(), &file));
+    let found = [capsule(&of_trader), capsule(&of_trader)];
+    trader.wait_until(2);
+    check(run(&[&["--capsules", "3", "--nodes", "1"], &of_trader[..], &token[..]].concat(), &file));
+    for capsule in named.into_iter().chain(found) {
+        let output = capsule.end();
+        assert_eq!((stderr(&output), output.status.code()), ("", Some(0)));
+    }
 }
 
 #[test]

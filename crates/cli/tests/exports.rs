@@ -354,12 +354,18 @@ fn an_advertised_address_has_the_pin_of_the_server() {
 }
 
 #[test]
-fn a_trader_over_tls_is_known_by_its_pin_and_gets_the_token() {
+fn a_trader_is_known_by_its_pin_and_gets_the_token() {
+    known_by_its_pin("tls");
+    known_by_its_pin("quic");
+}
+
+fn known_by_its_pin(medium: &str) {
     let folder = tempfile::tempdir().unwrap();
     let token = folder.path().join("token");
     std::fs::write(&token, EXPORTER).unwrap();
     let token = ["--token-file", token.to_str().unwrap()];
-    let trader = trader_in(folder.path(), &[&token[..], &["--listen", "tls://127.0.0.1:0"]].concat());
+    let trader =
+        trader_in(folder.path(), &[&token[..], &["--listen", &format!("{medium}://127.0.0.1:0")]].concat());
     let url = &trader.urls[1];
     let (address, pin) = url.split_once("#sha256-").expect("the pin of a certificate that it made itself");
     // A trader with another certificate gets neither the offer nor the token.

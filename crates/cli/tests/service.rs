@@ -14,7 +14,7 @@ mod traders;
 mod stubs;
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -25,6 +25,7 @@ use bifrost_veneer::{BatchName, Error, How, Imported, Ran, Service, ServiceError
 use cluster::cluster;
 use stubs::{DataBase, INTERFACE};
 use support::{Server, kill};
+use tempfile::TempDir;
 use traders::{Client as Exporter, database, database_at, trader, url};
 
 /// The longest time until a service goes on with another server.
@@ -62,32 +63,45 @@ fn visit(service: &mut Service<DataBase>, user: &str) -> Result<i64, ServiceErro
     Ok(visits.claim().expect("the batch was answered"))
 }
 
-/// Two servers of one store with their sockets, and exports that are renewed.
+/// Two servers of one store, and exports that are renewed.
 struct Twins {
-    sockets: [PathBuf; 2],
+    listen: [String; 2],
     store: String,
-    _folder: tempfile::TempDir,
+    folder: TempDir,
 }
 
 impl Twins {
-    fn new() -> Twins {
+    fn over_sockets() -> Twins {
         let folder = tempfile::tempdir().unwrap();
-        let sockets = ["a", "b"].map(|name| folder.path().join(name));
-        Twins { sockets, store: cluster().fresh(), _folder: folder }
+        let listen = ["a", "b"].map(|name| format!("unix://{}", folder.path().join(name).display()));
+        Twins { listen, store: cluster().fresh(), folder }
+    }
+
+    /// At ports that nobody has now: a server that is started again has its port and its key again.
+    fn over_quic() -> Twins {
+        let sockets = [0, 1].map(|_| UdpSocket::bind("127.0.0.1:0").unwrap());
+        let listen = sockets.map(|socket| format!("quic://{}", socket.local_addr().unwrap()));
+        Twins { listen, store: cluster().fresh(), folder: tempfile::tempdir().unwrap() }
     }
 
     fn start(&self, number: usize) -> Server {
-        database_at(&self.sockets[number], &["--store", &self.store])
+        let state = self.folder.path().join(format!("state {number}"));
+        database_at(&self.listen[number], &state, &["--store", &self.store])
+    }
+
+    /// The number of the server with this address.
+    fn number(&self, address: &str) -> usize {
+        let place = address.split('#').next();
+        self.listen.iter().position(|listen| Some(listen.as_str()) == place).expect(address)
     }
 
     /// Exports both until the end of the sender.
-    fn export(&self, trader: &Server, properties: &str, end: &mpsc::Receiver<()>) {
+    fn export(&self, trader: &Server, addresses: &[String; 2], end: &mpsc::Receiver<()>) {
         let exports = Exporter::new(trader);
         let host = bifrost_transport::host().unwrap();
         let leases = [0, 1].map(|number| {
-            let address = format!("unix://{}", self.sockets[number].display());
-            let properties = format!("number={number}&host={host}{properties}");
-            exports.database("database", &[&address], &properties)
+            let properties = format!("number={number}&host={host}&store=twins");
+            exports.database("database", &[&addresses[number]], &properties)
         });
         while end.recv_timeout(Duration::from_secs(5)) == Err(mpsc::RecvTimeoutError::Timeout) {
             for lease in &leases {
@@ -102,80 +116,197 @@ impl Twins {
 struct Client {
     acknowledged: AtomicU64,
     address: Mutex<String>,
+    /// The end of the last batch that was acknowledged.
+    last: Mutex<Option<Instant>>,
+    /// The longest time from one acknowledged batch to the next, in milliseconds.
+    longest: AtomicU64,
 }
 
-#[test]
-fn named_batches_run_once_over_kills_of_their_servers() {
+impl Client {
+    fn acknowledged(&self) -> u64 {
+        self.acknowledged.load(Ordering::Relaxed)
+    }
+
+    fn acknowledge(&self, visits: u64, address: String) {
+        // A batch that is lost or done twice would be another number.
+        assert_eq!(visits, self.acknowledged() + 1);
+        *self.address.lock().unwrap() = address;
+        let now = Instant::now();
+        if let Some(last) = self.last.lock().unwrap().replace(now) {
+            self.longest.fetch_max((now - last).as_millis() as u64, Ordering::Relaxed);
+        }
+        self.acknowledged.store(visits, Ordering::Relaxed);
+    }
+}
+
+/// Two clients with named batches, while `hit` does something to the server of one of them: so many times. Returns
+/// the longest time that a client was without an answer.
+fn named_batches_run_once(
+    twins: &Twins,
+    timeout: Duration,
+    hit: impl Fn(usize, &mut Option<Server>),
+) -> Duration {
     let trader = trader(&["--trust-addresses"]);
-    let twins = Twins::new();
     let mut servers = [0, 1].map(|number| Some(twins.start(number)));
+    let addresses = [0, 1].map(|number: usize| servers[number].as_ref().unwrap().urls[0].clone());
     let clients = [Client::default(), Client::default()];
     let over = AtomicBool::new(false);
     let url = url(&trader, "prefer=random");
-    let longest = std::thread::scope(|scope| {
+    std::thread::scope(|scope| {
         let (end, ended) = mpsc::channel::<()>();
-        scope.spawn(|| twins.export(&trader, "&store=twins", &{ ended }));
+        scope.spawn(|| twins.export(&trader, &addresses, &{ ended }));
         Exporter::new(&trader).listed("", 2);
         let work = |number: usize| {
             let (client, user) = (&clients[number], format!("user {number}"));
-            let mut service = service(&url, Duration::from_secs(20));
+            let mut service = service(&url, timeout);
             service.run_named(|_, db| db.new_user(user.as_str()).visits()).unwrap();
             while !over.load(Ordering::Relaxed) {
                 let visits = visit(&mut service, &user).unwrap();
-                // A batch that is lost or done twice would be another number.
-                assert_eq!(visits as u64, client.acknowledged.load(Ordering::Relaxed) + 1);
-                *client.address.lock().unwrap() = address(&service);
-                client.acknowledged.store(visits as u64, Ordering::Relaxed);
+                client.acknowledge(visits as u64, address(&service));
             }
         };
         let workers = [0, 1].map(|number| scope.spawn(move || work(number)));
         let next = |client: &Client, more: u64| {
-            let (start, before) = (Instant::now(), client.acknowledged.load(Ordering::Relaxed));
-            while client.acknowledged.load(Ordering::Relaxed) < before + more {
+            let (start, before) = (Instant::now(), client.acknowledged());
+            while client.acknowledged() < before + more {
                 assert!(start.elapsed() < Duration::from_secs(60), "a client does not go on");
                 assert!(!workers.iter().any(|worker| worker.is_finished()), "a client has ended");
                 std::thread::sleep(Duration::from_millis(1));
             }
-            start.elapsed()
         };
-        let mut longest = Duration::ZERO;
         for round in 0..kills() {
             // In the middle of the work of one of them.
             let client = &clients[round % 2];
             next(client, 3);
-            let address = client.address.lock().unwrap().clone();
-            let number = usize::from(address.ends_with("/b"));
-            servers[number].take().expect("it runs").end("KILL");
-            longest = clients.iter().map(|client| next(client, 1)).max().unwrap().max(longest);
-            servers[number] = Some(twins.start(number));
+            let number = twins.number(&client.address.lock().unwrap());
+            hit(round, &mut servers[number]);
+            clients.iter().for_each(|client| next(client, 1));
+            servers[number].get_or_insert_with(|| twins.start(number));
         }
         over.store(true, Ordering::Relaxed);
         for worker in workers {
             worker.join().unwrap();
         }
         drop(end);
-        longest
     });
-    assert!(longest < BACK, "a client was back after {longest:?}");
-    let server = servers[0].as_ref().unwrap();
-    let session = Session::builder(&INTERFACE).connect(&server.urls[0]).unwrap();
+    let session = Session::builder(&INTERFACE).connect(&addresses[0]).unwrap();
     let db: DataBase = session.lookup("database");
     for (number, client) in clients.iter().enumerate() {
         let stored = db.fetch(format!("user {number}")).visits().claim().unwrap();
-        assert_eq!(stored as u64, client.acknowledged.load(Ordering::Relaxed));
+        assert_eq!(stored as u64, client.acknowledged());
     }
-    let acknowledged: u64 = clients.iter().map(|client| client.acknowledged.load(Ordering::Relaxed)).sum();
-    println!("{} kills, {acknowledged} batches acknowledged, back after {longest:?} at most", kills());
+    let acknowledged: u64 = clients.iter().map(Client::acknowledged).sum();
+    let longest = clients.iter().map(|client| client.longest.load(Ordering::Relaxed)).max().unwrap();
+    println!("{} times, {acknowledged} batches acknowledged, {longest} ms without one at most", kills());
+    Duration::from_millis(longest)
+}
+
+#[test]
+fn named_batches_run_once_over_kills_of_their_servers() {
+    let twins = Twins::over_sockets();
+    let longest = named_batches_run_once(&twins, Duration::from_secs(20), |_, server| {
+        server.take().expect("it runs").end("KILL");
+    });
+    assert!(longest < BACK, "a client was back after {longest:?}");
+}
+
+/// A server that was killed says nothing until it has started again: then its client learns of it with the next
+/// packet. One that is stopped for a second loses nothing; one that is stopped for longer than a client waits is left,
+/// and what it does with the batch later is not a second time.
+#[test]
+fn named_batches_run_once_over_kills_and_stops_over_quic() {
+    let twins = Twins::over_quic();
+    let patience = Duration::from_secs(4);
+    let longest = named_batches_run_once(&twins, patience, |round, server| match round % 3 {
+        0 => {
+            let killed = server.take().expect("it runs");
+            let number = twins.number(&killed.urls[0]);
+            killed.end("KILL");
+            *server = Some(twins.start(number));
+        }
+        how => {
+            let server = server.as_ref().expect("it runs");
+            stop(server);
+            std::thread::sleep(if how == 1 { Duration::from_secs(1) } else { patience + patience / 2 });
+            kill(&server.child, "CONT");
+        }
+    });
+    assert!(longest < patience + 2 * BACK, "a client was back after {longest:?}");
+}
+
+/// Runs without a name, each with a record of its own: a run that the service begins again, because it has not run, has
+/// left nothing; one that is acknowledged has left its record, and nobody knows of the others.
+#[test]
+fn a_run_that_is_begun_again_has_not_run_over_quic() {
+    let trader = trader(&["--trust-addresses"]);
+    let twins = Twins::over_quic();
+    let mut servers = [0, 1].map(|number| Some(twins.start(number)));
+    let addresses = [0, 1].map(|number: usize| servers[number].as_ref().unwrap().urls[0].clone());
+    let over = AtomicBool::new(false);
+    let url = url(&trader, "prefer=random");
+    let (address_in_use, done) = (Mutex::new(String::new()), AtomicU64::new(0));
+    let (mut there, mut gone, mut unknown) = (Vec::new(), Vec::new(), 0);
+    std::thread::scope(|scope| {
+        let (end, ended) = mpsc::channel::<()>();
+        scope.spawn(|| twins.export(&trader, &addresses, &{ ended }));
+        Exporter::new(&trader).listed("", 2);
+        let worker = scope.spawn(|| {
+            let mut service = service(&url, Duration::from_secs(20));
+            let mut number = 0;
+            while !over.load(Ordering::Relaxed) {
+                let first = number + 1;
+                let result = service.run(|session, db| {
+                    number += 1;
+                    db.new_user(format!("run {number}"));
+                    session.commit().claim()
+                });
+                gone.extend(first..number);
+                match result {
+                    Ok(_) => there.push(number),
+                    Err(error) if error.ran() == Ran::Unknown => unknown += 1,
+                    Err(error) => panic!("{error}"),
+                }
+                *address_in_use.lock().unwrap() = address(&service);
+                done.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        let next = |more: u64| {
+            let (start, before) = (Instant::now(), done.load(Ordering::Relaxed));
+            while done.load(Ordering::Relaxed) < before + more {
+                assert!(start.elapsed() < Duration::from_secs(60), "the client does not go on");
+                assert!(!worker.is_finished(), "the client has ended");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        };
+        for round in 0..kills() {
+            next(3);
+            let number = twins.number(&address_in_use.lock().unwrap());
+            // In order, it tells of each session how far it has read.
+            servers[number].take().expect("it runs").end(["TERM", "KILL"][round % 2]);
+            servers[number] = Some(twins.start(number));
+            next(1);
+        }
+        over.store(true, Ordering::Relaxed);
+        worker.join().unwrap();
+        drop(end);
+    });
+    let session = Session::builder(&INTERFACE).connect(&addresses[0]).unwrap();
+    let db: DataBase = session.lookup("database");
+    let is_there = |number: &i64| db.fetch(format!("run {number}")).visits().claim().is_ok();
+    assert!(there.iter().all(is_there), "a run that was acknowledged has left nothing");
+    assert!(!gone.iter().any(is_there), "a run that was begun again had run");
+    println!("{} were acknowledged, {} begun again, of {unknown} nobody knows", there.len(), gone.len());
 }
 
 #[test]
 fn a_server_that_is_stopped_is_left_for_another_of_its_store() {
     let trader = trader(&["--trust-addresses"]);
-    let twins = Twins::new();
+    let twins = Twins::over_sockets();
     let servers = [0, 1].map(|number| twins.start(number));
+    let addresses = [0, 1].map(|number: usize| servers[number].urls[0].clone());
     std::thread::scope(|scope| {
         let (end, ended) = mpsc::channel::<()>();
-        scope.spawn(|| twins.export(&trader, "&store=twins", &{ ended }));
+        scope.spawn(|| twins.export(&trader, &addresses, &{ ended }));
         Exporter::new(&trader).listed("", 2);
         let mut service = service(&url(&trader, "prefer=min(number)"), Duration::from_secs(2));
         service.run_named(|_, db| db.new_user("zoe").visits()).unwrap();

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! trader://HOST[:PORT]/SERVICE[?QUERY][#PIN]          a trader over TLS
+//! trader+quic://HOST[:PORT]/SERVICE[?QUERY][#PIN]     over QUIC
 //! trader+tcp://HOST[:PORT]/SERVICE[?QUERY]            over TCP
 //! trader+unix:///PATH?service=SERVICE[&QUERY]         at a socket of this machine
 //! trader:///SERVICE[?QUERY]                           the traders that the program knows
@@ -26,6 +27,10 @@ use crate::text::{URL_PATH, shown, unescape};
 /// The port of a trader, if a URL names none.
 pub const PORT: u16 = 7450;
 
+/// The schemes of traders over QUIC and TCP.
+const QUIC: &str = "trader+quic";
+const TCP: &str = "trader+tcp";
+
 /// The name of the part of a query that is the service.
 const SERVICE: &str = "service";
 
@@ -45,8 +50,8 @@ pub struct TraderUrl {
 pub enum BadUrl {
     /// The scheme is none of a trader.
     #[error(
-        "`{0}` is no URL of a trader: write `trader://host/Service?query`, `trader+tcp://host/Service?query` or \
-         `trader+unix:///path?service=Service&query`"
+        "`{0}` is no URL of a trader: write `trader://host/Service?query`, `trader+quic://host/Service?query`, \
+         `trader+tcp://host/Service?query` or `trader+unix:///path?service=Service&query`"
     )]
     Scheme(String),
     /// The text is longer than a URL may be.
@@ -65,15 +70,17 @@ pub enum BadUrl {
     #[error("`service` is there twice; leave one out")]
     Twice,
     /// No host where one is needed.
-    #[error("`{0}` names no host: write `trader+tcp://host:port/Service`")]
-    NoHost(String),
+    #[error("`{0}` names no host: write `{1}://host:port/Service`")]
+    NoHost(String, &'static str),
     /// A path that is no absolute one.
     #[error(
         "`{0}` is no absolute path: write three slashes, as in `trader+unix:///run/trader?service=DataBase`"
     )]
     Path(String),
     /// A pin where there is no TLS.
-    #[error("`#{0}` is a pin, and only `trader://` has one: its trader is reached over TLS")]
+    #[error(
+        "`#{0}` is a pin, which `trader://` and `trader+quic://` have: other traders have no certificate"
+    )]
     Pin(String),
     /// A pin without a host.
     #[error("`#{0}` is a pin, and the URL names no trader: write pins where the traders are named")]
@@ -114,7 +121,7 @@ impl TraderUrl {
             None => (rest, None),
         };
         let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
-        if let Some(pin) = pin.filter(|_| scheme != "trader") {
+        if let Some(pin) = pin.filter(|_| scheme != "trader" && scheme != QUIC) {
             return Err(BadUrl::Pin(shown(pin).into_owned()));
         }
         let (trader, service, query) = match scheme {
@@ -128,12 +135,16 @@ impl TraderUrl {
                 };
                 (trader, service, check_query(query)?)
             }
-            "trader+tcp" => {
+            QUIC => {
                 let (host, service) = split_host(text, place)?;
-                if host.is_empty() {
-                    return Err(BadUrl::NoHost(shown(text).into_owned()));
-                }
-                (Some(format!("tcp://{}", with_port(host))), service, check_query(query)?)
+                let pin = pin.map(|pin| format!("#{pin}")).unwrap_or_default();
+                let trader = format!("quic://{}{pin}", some_host(text, host, QUIC)?);
+                (Some(trader), service, check_query(query)?)
+            }
+            TCP => {
+                let (host, service) = split_host(text, place)?;
+                let trader = format!("tcp://{}", some_host(text, host, TCP)?);
+                (Some(trader), service, check_query(query)?)
             }
             "trader+unix" => {
                 let bad_path = || BadUrl::Path(shown(place).into_owned());
@@ -172,6 +183,14 @@ fn split_host<'t>(text: &str, place: &'t str) -> Result<(&'t str, String), BadUr
         return Err(BadUrl::NoService(shown(text).into_owned(), "trader://host/DataBase"));
     }
     Ok((host, read_service(service)?))
+}
+
+/// Returns a host, which is needed, with its port.
+fn some_host(text: &str, host: &str, scheme: &'static str) -> Result<String, BadUrl> {
+    match host {
+        "" => Err(BadUrl::NoHost(shown(text).into_owned(), scheme)),
+        host => Ok(with_port(host)),
+    }
 }
 
 /// Takes the service out of a query.
@@ -214,27 +233,23 @@ fn with_port(host: &str) -> String {
 impl fmt::Display for TraderUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let service = utf8_percent_encode(&self.service, URL_PATH);
-        let (place, pin) = match self.trader.as_deref() {
-            None => ("", None),
-            Some(trader) => match trader.split_once("://") {
-                Some(("unix", path)) => {
-                    let path = path.split('/').map(|part| utf8_percent_encode(part, URL_PATH).to_string());
-                    let path = path.collect::<Vec<_>>().join("/");
-                    write!(f, "trader+unix://{path}?{SERVICE}={service}")?;
-                    return if self.query.is_empty() { Ok(()) } else { write!(f, "&{}", self.query) };
-                }
-                Some(("tcp", host)) => {
-                    write!(f, "trader+tcp://{host}/{service}")?;
-                    return if self.query.is_empty() { Ok(()) } else { write!(f, "?{}", self.query) };
-                }
-                Some((_, host)) => match host.split_once('#') {
-                    Some((host, pin)) => (host, Some(pin)),
-                    None => (host, None),
-                },
-                None => (trader, None),
-            },
+        let (scheme, place) = match self.trader.as_deref().and_then(|trader| trader.split_once("://")) {
+            None => ("trader", ""),
+            Some(("unix", path)) => {
+                let path = path.split('/').map(|part| utf8_percent_encode(part, URL_PATH).to_string());
+                let path = path.collect::<Vec<_>>().join("/");
+                write!(f, "trader+unix://{path}?{SERVICE}={service}")?;
+                return if self.query.is_empty() { Ok(()) } else { write!(f, "&{}", self.query) };
+            }
+            Some(("tcp", host)) => (TCP, host),
+            Some(("quic", host)) => (QUIC, host),
+            Some((_, host)) => ("trader", host),
         };
-        write!(f, "trader://{place}/{service}")?;
+        let (host, pin) = match place.split_once('#') {
+            Some((host, pin)) => (host, Some(pin)),
+            None => (place, None),
+        };
+        write!(f, "{scheme}://{host}/{service}")?;
         if !self.query.is_empty() {
             write!(f, "?{}", self.query)?;
         }
@@ -266,6 +281,8 @@ mod tests {
             ("trader://[::1]/Box%5Bint%5D?a^=b", Some("tls://[::1]:7450"), "Box[int]", "a^=b"),
             ("trader://[::1]:9/Store?load<0.5", Some("tls://[::1]:9"), "Store", "load<0.5"),
             ("trader+tcp://127.0.0.1/Store", Some("tcp://127.0.0.1:7450"), "Store", ""),
+            ("trader+quic://t/Store?a=1", Some("quic://t:7450"), "Store", "a=1"),
+            ("trader+quic://t:1/Store#sha256-x", Some("quic://t:1#sha256-x"), "Store", ""),
             ("trader+tcp://127.0.0.1:0/Store?a=1", Some("tcp://127.0.0.1:0"), "Store", "a=1"),
             ("trader+unix:///run/t?service=Store", Some("unix:///run/t"), "Store", ""),
             (
@@ -302,8 +319,9 @@ mod tests {
             ("trader+unix:///run/%zz?service=A", "is no absolute path"),
             ("trader+unix:///run/%00?service=A", "is no absolute path"),
             ("trader+tcp:///DataBase", "names no host"),
-            ("trader+tcp://t/DataBase#sha256-x", "only `trader://` has one"),
-            ("trader+unix:///t?service=A#sha256-x", "only `trader://` has one"),
+            ("trader+tcp://t/DataBase#sha256-x", "other traders have no certificate"),
+            ("trader+unix:///t?service=A#sha256-x", "other traders have no certificate"),
+            ("trader+quic:///DataBase", "write `trader+quic://host:port/Service`"),
             ("trader:///DataBase#sha256-x", "the URL names no trader"),
             ("trader://t/a b", "at byte 12"),
             ("trader://t/a\u{7}", "at byte 12"),

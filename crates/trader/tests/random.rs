@@ -55,6 +55,7 @@ fn urls() {
     let parts = [
         "trader://",
         "trader+tcp://",
+        "trader+quic://",
         "trader+unix://",
         "/",
         "//",

@@ -9,8 +9,8 @@ use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use bifrost_transport::{
-    Address, CallState, ConnectError, ConnectOptions, Identity, LinkError, ListenOptions, Listener,
-    QuicLimits, Ran, ReadError, Stream, TlsError,
+    Address, CallState, Clients, ConnectError, ConnectOptions, Identity, LinkError, ListenOptions, Listener,
+    QuicLimits, Ran, ReadError, Stream, TlsError, TlsServer,
 };
 use common::{address_of, far, read_exact, read_to_end, self_signed};
 use proxy::{Proxy, Weather};
@@ -371,4 +371,22 @@ fn a_slow_reader_holds_its_own_stream_back_alone() {
     }
     drop((slow, slow_server, quick));
     echoing.join().unwrap();
+}
+
+#[test]
+fn names_of_a_server_are_told_if_an_authority_vouches_for_them() {
+    let authority = common::office::Office::new();
+    let tls = TlsServer::load(authority.sign("localhost", |_| {}), Clients::Any).unwrap();
+    let options = ListenOptions { tls: Some(tls), ..ListenOptions::default() };
+    let listener = Listener::bind(&any(0), &options).unwrap();
+    let port = listener.local_address().port().unwrap();
+    let by_name: Address = format!("quic://localhost:{port}").parse().unwrap();
+    let client = Stream::connect(&by_name, &common::office::trusting(&authority.authority())).unwrap();
+    assert!(
+        matches!(client.identity(), Identity::Certificate { names, .. } if names == ["dns:localhost"]),
+        "{client:?}"
+    );
+    // A pin vouches for a key alone.
+    let client = connect(&address_of(&listener, &options));
+    assert!(matches!(client.identity(), Identity::Certificate { names, .. } if names.is_empty()));
 }

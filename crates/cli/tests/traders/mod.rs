@@ -41,12 +41,12 @@ pub fn database(arguments: &[&str]) -> Server {
     Server::serve(&example("database"), &[&listen, arguments].concat())
 }
 
-/// Starts a server of databases at this socket only.
-pub fn database_at(socket: &Path, arguments: &[&str]) -> Server {
+/// Starts a server of databases that listens here only, with a certificate of this folder if it needs one.
+pub fn database_at(listen: &str, state: &Path, arguments: &[&str]) -> Server {
     let folder = tempfile::tempdir().unwrap();
     let mut command = bifrost();
-    command.args(["serve", "--listen"]).arg(format!("unix://{}", socket.display())).args(arguments);
-    command.arg(example("database")).current_dir(folder.path());
+    command.args(["serve", "--listen", listen, "--anonymous-loopback"]).args(arguments);
+    command.env("XDG_STATE_HOME", state).arg(example("database")).current_dir(folder.path());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     Server::ready(command.spawn().unwrap(), folder)
 }

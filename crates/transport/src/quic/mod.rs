@@ -28,7 +28,7 @@ use std::collections::HashMap;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use bifrost_rex::Call;
@@ -87,6 +87,11 @@ impl From<io::Error> for ConnectFailure {
     }
 }
 
+/// The time after which the next address of a host is tried, too (RFC 8305 section 5).
+const NEXT_ADDRESS: Duration = Duration::from_millis(250);
+/// The wait for one of several handshakes before a look at the next one.
+const TURN: Duration = Duration::from_millis(5);
+
 /// A connection that streams can share.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Key {
@@ -111,7 +116,7 @@ fn clients() -> &'static Mutex<Clients> {
 }
 
 /// Connects to a server: over the connection that this process has with it, if there is one that
-/// lives.
+/// lives. The addresses of a host are tried one after the other, and beside each other (RFC 8305).
 ///
 /// # Errors
 /// [`ConnectFailure`]
@@ -120,36 +125,87 @@ pub(crate) fn connect(
     options: &TlsOptions,
     deadline: Instant,
 ) -> Result<QuicStream, ConnectFailure> {
+    let remotes: Vec<SocketAddr> = (host, port).to_socket_addrs()?.collect();
+    connect_any(&remotes, (host, pin), options, deadline)
+}
+
+fn connect_any(
+    remotes: &[SocketAddr],
+    place: (&str, Option<Pin>),
+    options: &TlsOptions,
+    deadline: Instant,
+) -> Result<QuicStream, ConnectFailure> {
     let mut last = ConnectFailure::Io(io::Error::new(io::ErrorKind::NotFound, "the host has no address"));
-    for remote in (host, port).to_socket_addrs()? {
-        match connect_to(remote, (host, pin), options, deadline) {
-            Ok(stream) => return Ok(stream),
-            // Another address has the same files, and no more time.
-            Err(failure @ (ConnectFailure::TimedOut | ConnectFailure::Certificates(_))) => {
-                return Err(failure);
+    let (mut remotes, mut attempts) = (remotes.iter().peekable(), Vec::new());
+    while remotes.peek().is_some() || !attempts.is_empty() {
+        if let Some(remote) = remotes.next() {
+            match begin(*remote, place, options, deadline) {
+                Ok(Begun::Stream(stream)) => return Ok(stream),
+                Ok(Begun::Attempt(attempt)) => attempts.push(attempt),
+                // Another address has the same files.
+                Err(failure @ ConnectFailure::Certificates(_)) => return Err(failure),
+                Err(failure) => last = failure,
             }
-            Err(failure) => last = failure,
+        }
+        let next = remotes.peek().map(|_| deadline.min(Instant::now() + NEXT_ADDRESS));
+        match first_over(&mut attempts, next.unwrap_or(deadline)).map(Attempt::finish) {
+            Some(Ok(stream)) => return Ok(stream),
+            Some(Err(failure)) => last = failure,
+            None if Instant::now() >= deadline => return Err(ConnectFailure::TimedOut),
+            None => {}
         }
     }
     Err(last)
 }
 
-fn connect_to(
+/// Waits until the handshake of an attempt is over, or has failed, and takes it out.
+fn first_over(attempts: &mut Vec<Attempt>, until: Instant) -> Option<Attempt> {
+    loop {
+        let now = Instant::now();
+        let wait = if attempts.len() == 1 { until } else { until.min(now + TURN) };
+        let over = attempts.iter().position(|attempt| attempt.wired.wait_established(wait));
+        if let Some(over) = over {
+            return Some(attempts.swap_remove(over));
+        }
+        if attempts.is_empty() || Instant::now() >= until {
+            return None;
+        }
+    }
+}
+
+/// A stream over a connection that was there, or the beginning of a connection.
+enum Begun {
+    Stream(QuicStream),
+    Attempt(Attempt),
+}
+
+/// A connection whose handshake is under way. It ends with its value, unless it is finished.
+struct Attempt {
+    key: Key,
+    wired: Arc<Wired>,
+    witness: Arc<Witness>,
+    is_finished: bool,
+}
+
+fn known() -> MutexGuard<'static, Clients> {
+    clients().lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn begin(
     remote: SocketAddr,
     (host, pin): (&str, Option<Pin>),
     options: &TlsOptions,
     deadline: Instant,
-) -> Result<QuicStream, ConnectFailure> {
+) -> Result<Begun, ConnectFailure> {
     let authorities = std::env::var_os(tls::AUTHORITIES);
     let key = Key { remote, host: host.to_owned(), pin, options: options.clone(), authorities };
-    let known = || clients().lock().unwrap_or_else(PoisonError::into_inner);
     let wired = known().links.get(&key).cloned();
     if let Some(wired) = wired {
         let sure = deadline.min(Instant::now() + SURE_WAIT);
         if wired.is_alive(SURE, sure)
             && let Some(stream) = QuicStream::open(&wired)?
         {
-            return Ok(stream);
+            return Ok(Begun::Stream(stream));
         }
         let mut known = known();
         if known.links.get(&key).is_some_and(|now| Arc::ptr_eq(now, &wired)) {
@@ -162,21 +218,33 @@ fn connect_to(
     let config = config.map_err(|why| ConnectFailure::Io(io::Error::other(why)))?;
     let port = known().port(remote.is_ipv6())?;
     let name = if rustls::pki_types::ServerName::try_from(host).is_ok() { host } else { tls::PINNED };
-    let wired =
-        port.connect(config, remote, name).map_err(|why| ConnectFailure::Io(io::Error::other(why)))?;
-    if !wired.wait_established(deadline) {
-        wired.end("the handshake took too long");
-        return Err(ConnectFailure::TimedOut);
+    let wired = port.connect(config, remote, name, witness.trusts_names());
+    let wired = wired.map_err(|why| ConnectFailure::Io(io::Error::other(why)))?;
+    Ok(Begun::Attempt(Attempt { key, wired, witness, is_finished: false }))
+}
+
+impl Attempt {
+    /// Opens a stream of a connection whose handshake is over, which is known then.
+    fn finish(mut self) -> Result<QuicStream, ConnectFailure> {
+        self.is_finished = true;
+        let lost = self.wired.link().lost().cloned();
+        if let Some(lost) = lost {
+            return Err(why_lost(&lost, &self.witness));
+        }
+        let stream = QuicStream::open(&self.wired)?;
+        let mut known = known();
+        known.links.retain(|_, wired| wired.link().lost().is_none());
+        known.links.insert(self.key.clone(), self.wired.clone());
+        stream.ok_or(ConnectFailure::TimedOut)
     }
-    let lost = wired.link().lost().cloned();
-    if let Some(lost) = lost {
-        return Err(why_lost(&lost, &witness));
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        if !self.is_finished {
+            self.wired.end("the handshake took too long");
+        }
     }
-    let stream = QuicStream::open(&wired)?;
-    let mut known = known();
-    known.links.retain(|_, wired| wired.link().lost().is_none());
-    known.links.insert(key, wired);
-    stream.ok_or(ConnectFailure::TimedOut)
 }
 
 /// The reason why a handshake failed, with its remedy.
@@ -420,3 +488,36 @@ impl CallWatch {
 
 /// The bytes of a read after which the peer is told at once that there is room.
 const WINDOW_TOLD: usize = 64 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Clients as ClientCertificates, KeyFiles, TlsServer};
+
+    #[test]
+    fn an_address_of_a_host_that_is_silent_delays_the_next_one_little() {
+        let folder = tempfile::tempdir().unwrap();
+        let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+        let files = KeyFiles { certificate: folder.path().join("c.pem"), key: folder.path().join("k.pem") };
+        std::fs::write(&files.certificate, made.cert.pem()).unwrap();
+        std::fs::write(&files.key, made.signing_key.serialize_pem()).unwrap();
+        let tls = TlsServer::load(files, ClientCertificates::Any).unwrap();
+        let pin = tls.pin();
+        let (listener, port) = listen("127.0.0.1", 0, tls, QuicLimits::default()).unwrap();
+        let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let there = SocketAddr::from(([127, 0, 0, 1], port));
+        let (remotes, began) = ([silent.local_addr().unwrap(), there], Instant::now());
+        let deadline = began + Duration::from_secs(60);
+        let stream = connect_any(&remotes, ("localhost", Some(pin)), &TlsOptions::default(), deadline);
+        let stream = stream.unwrap_or_else(|why| panic!("{why:?}"));
+        assert_eq!(stream.remote(), there);
+        assert!((NEXT_ADDRESS..Duration::from_secs(20)).contains(&began.elapsed()), "{:?}", began.elapsed());
+        // Nobody is there: all the time is used, for both.
+        let others = [silent.local_addr().unwrap(), silent.local_addr().unwrap()];
+        let (began, wait) = (Instant::now(), Duration::from_millis(600));
+        let failed = connect_any(&others, ("localhost", Some(pin)), &TlsOptions::default(), began + wait);
+        assert!(matches!(failed, Err(ConnectFailure::TimedOut)), "{failed:?}");
+        assert!(began.elapsed() >= wait, "{:?}", began.elapsed());
+        listener.end();
+    }
+}

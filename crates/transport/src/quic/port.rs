@@ -159,10 +159,11 @@ impl Port {
         config: ClientConfig,
         remote: SocketAddr,
         host: &str,
+        trusts_names: bool,
     ) -> Result<Arc<Wired>, ConnectError> {
         let now = Instant::now();
         let (handle, connection) = lock(&self.endpoint).connect(now, config, remote, host)?;
-        let wired = self.wire(handle, Link::new(connection, now), remote, now);
+        let wired = self.wire(handle, Link::new(connection, now), remote, now, trusts_names);
         wired.pump(now, &mut wired.link());
         Ok(wired)
     }
@@ -173,8 +174,9 @@ impl Port {
         link: Link,
         remote: SocketAddr,
         began: Instant,
+        trusts_names: bool,
     ) -> Arc<Wired> {
-        let wired = Arc::new(Wired::new(self.clone(), handle, link, remote, began));
+        let wired = Arc::new(Wired::new(self.clone(), handle, link, remote, began, trusts_names));
         lock(&self.links).insert(handle, wired.clone());
         wired
     }

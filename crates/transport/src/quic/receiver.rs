@@ -177,7 +177,8 @@ impl Receiver {
         match accepted {
             Ok((handle, connection)) => {
                 listening.greeting.fetch_add(1, Ordering::AcqRel);
-                let wired = port.wire(handle, Link::new(connection, now), remote, now);
+                let wired =
+                    port.wire(handle, Link::new(connection, now), remote, now, listening.tls.trusts_names());
                 self.touch(wired);
             }
             Err(error) => {

@@ -29,6 +29,8 @@ pub(crate) struct Wired {
     /// The time for which a timer is set.
     pub(super) registered: Mutex<Option<Instant>>,
     pub(super) identity: OnceLock<Identity>,
+    /// True if an authority vouches for the names in the peer's certificate.
+    pub(super) trusts_names: bool,
     /// True until the handshake is counted as over.
     pub(super) is_greeting: AtomicBool,
 }
@@ -54,6 +56,7 @@ impl Wired {
         link: Link,
         remote: SocketAddr,
         began: Instant,
+        trusts_names: bool,
     ) -> Wired {
         Wired {
             port,
@@ -65,6 +68,7 @@ impl Wired {
             waiters: AtomicUsize::new(0),
             registered: Mutex::new(None),
             identity: OnceLock::new(),
+            trusts_names,
             is_greeting: AtomicBool::new(true),
         }
     }
@@ -232,8 +236,7 @@ impl Wired {
         let is_over = link.is_established() || link.lost().is_some();
         if is_over && self.is_greeting.swap(false, Ordering::AcqRel) {
             if link.is_established() {
-                let verified = self.port.listening.as_ref().is_some_and(|l| l.tls.trusts_names());
-                let _ = self.identity.set(super::identity(link.connection(), verified));
+                let _ = self.identity.set(super::identity(link.connection(), self.trusts_names));
             }
             if let Some(listening) = &self.port.listening {
                 listening.greeting.fetch_sub(1, Ordering::AcqRel);

@@ -116,6 +116,12 @@ impl Row {
         self.percentile(0.99)
     }
 
+    /// Returns its times as a case of a benchmark.
+    pub fn case(&self, name: String) -> Case {
+        let case = Case::new(name, self.us.len() as u64, "us", &mut self.us.clone());
+        Case { value: self.median(), p99: Some(self.p99()), ..case }
+    }
+
     /// Returns the datagrams of an exchange.
     pub fn datagrams(&self) -> Option<f64> {
         Some(self.datagrams? as f64 / self.us.len() as f64)
@@ -160,14 +166,11 @@ impl Measured {
         });
         let case = |row: &Row| {
             let name = format!("{sent} sent, {received} received, cores {client},{server}{weather}");
-            let case = Case::new(name, row.us.len() as u64, "us", &mut row.us.clone());
             Case {
-                value: row.median(),
-                p99: Some(row.p99()),
                 crossings: (row.group == Group::Calls).then_some(1),
                 datagrams: row.datagrams(),
                 cpu_ns: Some((row.cpu_us() * 1e3) as u64),
-                ..case.part_of("echo").of(row.system)
+                ..row.case(name).part_of("echo").of(row.system)
             }
         };
         self.rows.iter().map(case).collect()
@@ -309,7 +312,10 @@ fn proxy(place: &mut String, weather: Weather) -> Result<Proxy, Failed> {
 }
 
 /// Starts a program on a core: it has the cores of the thread that starts it.
-fn start_on(core: usize, name: &'static str, mut command: Command) -> Result<Program, Failed> {
+///
+/// # Errors
+/// It does not start.
+pub fn start_on(core: usize, name: &'static str, mut command: Command) -> Result<Program, Failed> {
     let start = || {
         pin(core);
         Program::start(name, &mut command).map_err(|error| error.to_string())

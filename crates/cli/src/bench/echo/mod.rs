@@ -13,6 +13,7 @@
 #[rustfmt::skip]
 #[allow(clippy::all, dead_code, reason = "generated")]
 mod bifrost_stubs;
+mod bulk;
 mod contest;
 #[path = "../../../../../bench/echo/rust/src/message.rs"]
 mod message;
@@ -69,6 +70,7 @@ Examples:
   bifrost bench echo
   bifrost bench echo --sizes 16,1024 --cores 0,0 --peers quinn-proto --over tcp,tls
   bifrost bench echo --loss 1 --delay-us 500 --sizes 16 --exchanges 2000
+  bifrost bench echo --bulk 16 --over tcp,tls,quic
   bifrost bench echo --json echo.jsonl")]
 pub struct Args {
     /// The bytes of messages: each sent only, received only, and both
@@ -118,6 +120,11 @@ pub struct Args {
     /// The share of datagrams that arrive twice, in percent
     #[arg(long, value_name = "PERCENT", value_parser = share)]
     duplicate: Option<f64>,
+    /// Measure messages of so many MiB, and short exchanges beside them, over the transports of ours;
+    /// nothing else
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(1..=256),
+        conflicts_with_all = ["loss", "delay_us", "reorder", "duplicate", "sizes", "peers"])]
+    bulk: Option<u32>,
     /// The seed of the proxy
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -140,6 +147,7 @@ enum SideWhat {
     Raw { raw: Raw, role: Role, place: String },
     Stream { over: Over, role: Role, place: String },
     Call { role: Role, place: String },
+    Bulk { over: Over, role: Role, place: String },
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -162,6 +170,8 @@ pub fn run_side(args: &SideArgs) -> Result<(), Failed> {
         SideWhat::Stream { role: Role::Client, place, .. } => ours::call_stream(place),
         SideWhat::Call { role: Role::Serve, place } => ours::serve_object(Path::new(place)),
         SideWhat::Call { role: Role::Client, place } => ours::call_object(place),
+        SideWhat::Bulk { over, role: Role::Serve, place } => bulk::serve(*over, Path::new(place)),
+        SideWhat::Bulk { role: Role::Client, place, .. } => bulk::call(place),
     }
 }
 
@@ -192,14 +202,34 @@ impl Args {
         })
     }
 
-    /// Prepares the systems that are wanted and there, and says which are not.
-    fn systems(&self, folder: &Path, bar: &ProgressBar) -> Result<Vec<System>, Failed> {
+    /// Returns the transports of ours, each once.
+    fn overs(&self) -> Vec<Over> {
         let mut overs: Vec<Over> = Vec::new();
         for over in &self.over {
             if !overs.contains(over) {
                 overs.push(*over);
             }
         }
+        overs
+    }
+
+    /// Returns the pairs of cores that this process may use, and says which it may not.
+    fn cores(&self) -> Vec<Cores> {
+        let here = core_affinity::get_core_ids().unwrap_or_default();
+        let is_here = |core: usize| here.iter().any(|id| id.id == core);
+        let (cores, missing): (Vec<Cores>, Vec<Cores>) =
+            self.cores.iter().partition(|cores| is_here(cores.client) && is_here(cores.server));
+        for Cores { client, server } in missing {
+            anstream::eprintln!(
+                "note: cores {client},{server} are not measured: this process may not use both"
+            );
+        }
+        cores
+    }
+
+    /// Prepares the systems that are wanted and there, and says which are not.
+    fn systems(&self, folder: &Path, bar: &ProgressBar) -> Result<Vec<System>, Failed> {
+        let overs = self.overs();
         let mtu = self.mtu.map(|bytes| ["--mtu".to_owned(), bytes.to_string()]);
         let delay = self.ack_delay_us.map(|us| ["--ack-delay-us".to_owned(), us.to_string()]);
         let settings: Vec<String> = mtu.into_iter().chain(delay).flatten().collect();
@@ -232,9 +262,14 @@ impl Args {
 pub fn run(args: &Args) -> Result<(), Failed> {
     note_debug_build();
     let mut json = JsonLines::create(args.json.as_deref())?;
-    let folder = tempfile::tempdir()?;
+    let (exchanges, rounds) = if args.quick { QUICK } else { (args.exchanges, args.rounds) };
     let bar = ProgressBar::new(0);
     bar.set_style(ProgressStyle::with_template("{bar:30} {percent:>3}%  {msg}")?);
+    if let Some(mebibytes) = args.bulk {
+        let plan = bulk::Plan { bytes: (mebibytes as usize) << 20, exchanges, rounds };
+        return run_bulk(args, plan, &bar, &mut json);
+    }
+    let folder = tempfile::tempdir()?;
     let weather = args.weather();
     let mut systems = args.systems(folder.path(), &bar)?;
     if weather.is_some() {
@@ -244,15 +279,8 @@ pub fn run(args: &Args) -> Result<(), Failed> {
         }
     }
     let shapes = Shape::all(&args.sizes);
-    let (exchanges, rounds) = if args.quick { QUICK } else { (args.exchanges, args.rounds) };
     let plan = Plan { shapes: &shapes, exchanges, rounds, weather };
-    let here = core_affinity::get_core_ids().unwrap_or_default();
-    let is_here = |core: usize| here.iter().any(|id| id.id == core);
-    let (cores, missing): (Vec<Cores>, Vec<Cores>) =
-        args.cores.iter().partition(|cores| is_here(cores.client) && is_here(cores.server));
-    for Cores { client, server } in missing {
-        anstream::eprintln!("note: cores {client},{server} are not measured: this process may not use both");
-    }
+    let cores = args.cores();
     bar.set_length(cores.len() as u64 * shapes.len() as u64 * u64::from(rounds + 1) * systems.len() as u64);
     let mut targets = Vec::new();
     for cores in cores {
@@ -261,6 +289,22 @@ pub fn run(args: &Args) -> Result<(), Failed> {
         })?;
         bar.suspend(|| print(cores, &all, weather.as_ref()));
         targets.extend(goals(cores, &all));
+    }
+    bar.finish_and_clear();
+    if !targets.is_empty() {
+        report::print_targets(&targets);
+    }
+    Ok(json.write(&targets)?)
+}
+
+/// Measures long messages, and short exchanges beside them.
+fn run_bulk(args: &Args, plan: bulk::Plan, bar: &ProgressBar, json: &mut JsonLines) -> Result<(), Failed> {
+    let (overs, cores, mut targets) = (args.overs(), args.cores(), Vec::new());
+    bar.set_length(cores.len() as u64 * overs.len() as u64 * u64::from(plan.rounds + 1));
+    for cores in cores {
+        let (cases, goals) = bulk::measure(&overs, cores, plan, bar)?;
+        json.write(&cases)?;
+        targets.extend(goals);
     }
     bar.finish_and_clear();
     if !targets.is_empty() {

@@ -26,7 +26,7 @@ use crate::common::certificates::{make_self_signed, write_new};
 /// The program of the call.
 const PROGRAM: &str = include_str!("../../../../../bench/echo/echo.theta");
 /// The most bytes of a read.
-const READ_BYTES: usize = 1 << 20;
+pub const READ_BYTES: usize = 1 << 20;
 /// The number of bytes wanted that asks for those that were sent.
 const SENT: i64 = -1;
 
@@ -81,11 +81,11 @@ impl Carrier for Stream {
     }
 }
 
-/// Runs the server of a transport: prints where it is, and answers one client.
+/// Listens on a transport, and returns the address with the pin.
 ///
 /// # Errors
-/// It cannot listen, or the stream is broken.
-pub fn serve_stream(over: Over, folder: &Path) -> Result<(), Failed> {
+/// It cannot.
+pub fn listen(over: Over, folder: &Path) -> Result<(Listener, Address), Failed> {
     let address: Address = over.listen(folder).parse()?;
     let mut options = ListenOptions::default();
     if address.is_tls() {
@@ -97,6 +97,15 @@ pub fn serve_stream(over: Over, folder: &Path) -> Result<(), Failed> {
     let listener = Listener::bind(&address, &options)?;
     let address = listener.local_address().clone();
     let address = options.tls.iter().map(TlsServer::pin).fold(address, Address::with_pin);
+    Ok((listener, address))
+}
+
+/// Runs the server of a transport: prints where it is, and answers one client.
+///
+/// # Errors
+/// It cannot listen, or the stream is broken.
+pub fn serve_stream(over: Over, folder: &Path) -> Result<(), Failed> {
+    let (listener, address) = listen(over, folder)?;
     say(&format!("ready {address}"))?;
     answer_counts(|| None);
     let mut stream = listener.accept()?.ok_or("the listener was stopped")?;

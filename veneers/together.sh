@@ -1,0 +1,79 @@
+#!/usr/bin/env bash
+# Clients in all languages at once with one server, each over another medium (004 section 6.2): all of them visit the
+# same person in transactions, and no visit is lost. To be run after the tests of the client libraries, whose builds it
+# uses. BIFROST_BIN is the program `bifrost` (target/debug/bifrost).
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+target="${CARGO_TARGET_DIR:-$PWD/target}"
+bin="${BIFROST_BIN:-$target/debug/bifrost}"
+python="${BIFROST_PYTHON_TARGET:-$PWD/target/python}"
+times="${BIFROST_VISITS:-200}"
+for name in "${!BIFROST_@}"; do unset "$name"; done
+
+folder=$(mktemp -d)
+server=
+finish() {
+  [ -z "$server" ] || kill "$server" 2>/dev/null || true
+  [ -z "$server" ] || wait "$server" 2>/dev/null || true
+  rm -rf "$folder"
+}
+trap finish EXIT
+mkfifo "$folder/ready"
+listen=()
+for url in shm://"$folder/shm" unix://"$folder/socket" {tcp,tls,ws,quic}://127.0.0.1:0; do listen+=(--listen "$url"); done
+XDG_STATE_HOME="$folder" "$bin" serve "${listen[@]}" --anonymous-loopback examples/database/database.theta \
+  > "$folder/ready" 2> "$folder/log" &
+server=$!
+if ! read -r word shm unix tcp tls ws quic < "$folder/ready" || [ "$word" != ready ]; then
+  cat "$folder/log" >&2
+  exit 1
+fi
+
+# NAME URL PROGRAM...: each client is a process of its own, and all run at once.
+names=()
+pids=()
+client() {
+  local name="$1" url="$2"
+  shift 2
+  BIFROST_URL="$url" "$@" "$name" "$times" > "$folder/$name.txt" 2>&1 &
+  names+=("$name")
+  pids+=("$!")
+}
+visitor=(env PYTHONPATH=veneers/python/tests)
+client rust-quic "$quic" "$target/debug/examples/visitor"
+client rust-shm "$shm" "$target/debug/examples/visitor"
+client c-tls "$tls" "$target/veneers/c/visitor_c"
+client c-quic "$quic" "$target/veneers/c/visitor_c"
+client cpp-shm "$shm" "$target/veneers/c/visitor_cpp"
+client cpp-quic "$quic" "$target/veneers/c/visitor_cpp"
+client python-tcp "$tcp" "${visitor[@]}" BIFROST_NATIVE=0 "$python/empty/bin/python" veneers/python/tests/visitor.py
+client native-quic "$quic" "${visitor[@]}" BIFROST_NATIVE=1 "$python/native/bin/python" veneers/python/tests/visitor.py
+client typescript-ws "$ws" node veneers/typescript/build/node/tests/visitor.mjs
+client typescript-tls "$tls" node veneers/typescript/build/node/tests/visitor.mjs
+# The text form, over a socket and without any library: a batch for each visit.
+text() {
+  for ((i = 0; i < $2; i++)); do
+    printf '$d := lookup database: DataBase\n$e := $d.fetch("ann")\n$e.touch()\ncommit\n'
+  done | "$bin" shell "$BIFROST_URL" > "$folder/shell.txt"
+  printf '%s: %s visits, by the text form\n' "$1" "$2"
+}
+client shell-unix "$unix" text
+
+failed=0
+for i in "${!pids[@]}"; do
+  if ! wait "${pids[$i]}"; then
+    echo "${names[$i]} failed:" >&2
+    failed=1
+  fi
+  cat "$folder/${names[$i]}.txt"
+  grep -q "^${names[$i]}: $times visits" "$folder/${names[$i]}.txt" || failed=1
+done
+expected=$((times * ${#names[@]}))
+printf '$d := lookup database: DataBase\n? $d.fetch("ann").visits()\nbye\n' | "$bin" shell "$unix" > "$folder/ann.txt"
+if ! grep -q "= $expected\$" "$folder/ann.txt"; then
+  echo "Ann should have $expected visits:" >&2
+  cat "$folder/ann.txt" >&2
+  failed=1
+fi
+[ "$failed" = 0 ] || exit 1
+echo "${#names[@]} clients visited Ann $expected times in ${SECONDS} s"
