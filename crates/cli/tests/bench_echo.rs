@@ -207,7 +207,7 @@ fn long_messages_go_beside_short_ones_over_all_transports() {
         }
         for what in ["alone", "beside long messages"] {
             let line = find(&lines, &format!("16 bytes both ways {what}, cores 0,0"), peer);
-            assert_eq!((&line["n"], &line["unit"]), (&100.into(), &"us".into()), "{line}");
+            assert!(line["n"].as_u64().unwrap() >= 100 && line["unit"] == "us", "{line}");
         }
     }
     let goal = "quic, short exchanges beside long messages / alone, p99, cores 0,0";

@@ -65,7 +65,7 @@ impl Default for Options {
             pause_ms_max: 30_000,
             timeout_ms: None,
             host: None,
-            schemes: vec!["shm", "unix", "tls", "tcp"],
+            schemes: vec!["shm", "unix", "tls", "quic", "tcp"],
         }
     }
 }

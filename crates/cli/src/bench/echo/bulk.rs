@@ -6,13 +6,14 @@
 //! ```text
 //! short N                    N exchanges of 16 bytes        short CPU_NS NS...
 //! long SENT RECEIVED N       N exchanges of so many bytes   long CPU_NS NS...
-//! both N SENT                N short exchanges while long   short CPU_NS NS...
-//!                            messages are sent              long 0 NS_OF_EACH
+//! both N SENT                N short exchanges or more      short CPU_NS NS...
+//!                            while long ones are sent       long 0 NS...
 //! ```
 
 use std::io::BufRead;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use bifrost_transport::{ConnectOptions, Deadline, Stream};
@@ -30,6 +31,8 @@ use super::peers::Group;
 const SHORT: usize = 16;
 /// The bytes of a head: how many bytes follow, and how many are wanted or have arrived.
 const HEAD: usize = 16;
+/// The long messages of a turn in each direction, and the least beside short ones.
+const LONG: usize = 3;
 /// The most bytes of a message.
 const BYTES_MAX: usize = 256 << 20;
 /// The longest wait for a line.
@@ -176,19 +179,32 @@ fn say_times(name: &str, make: impl FnOnce() -> Result<Vec<u64>, Failed>) -> Res
     say(&format!("{name} {} {}", processor_ns() - before, times.join(" ")))
 }
 
-/// Makes short exchanges while long messages are sent.
+/// Makes short exchanges while long messages are sent: at least `count`, and until enough long ones
+/// have arrived.
 fn both(short: &mut End, long: &mut End, count: usize, sent: usize) -> Result<(), Failed> {
-    let is_over = AtomicBool::new(false);
+    let (arrived, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let begun = Barrier::new(2);
     let each = std::thread::scope(|scope| {
         let sending = scope.spawn(|| {
             let (sent, mut answer, mut each) = (pattern(sent), Vec::new(), Vec::new());
+            begun.wait();
             while !is_over.load(Ordering::Relaxed) {
-                let exchanged = long.exchange(&sent, &[], &mut answer);
-                each.push(exchanged.map_err(|error| error.to_string())?);
+                let exchanged = long.exchange(&sent, &[], &mut answer).map_err(|error| error.to_string());
+                // A failure ends the other side, too.
+                arrived.fetch_add(if exchanged.is_ok() { 1 } else { LONG }, Ordering::Relaxed);
+                each.push(exchanged?);
             }
             Ok::<_, String>(each)
         });
-        let said = say_times("short", || times(short, SHORT, SHORT, count));
+        let (bytes, mut answer) = (pattern(SHORT), Vec::new());
+        begun.wait();
+        let said = say_times("short", || {
+            let mut times = Vec::new();
+            while times.len() < count || arrived.load(Ordering::Relaxed) < LONG {
+                times.push(short.exchange(&bytes, &bytes, &mut answer)?);
+            }
+            Ok(times)
+        });
         is_over.store(true, Ordering::Relaxed);
         let each = sending.join().map_err(|_| "the thread with the long messages has failed")?;
         said.and(Ok::<_, Failed>(each?))
@@ -398,8 +414,8 @@ impl Pair {
     /// Returns the times of a round: short exchanges, long ones in both directions, and both at once.
     fn turn(&mut self, Plan { bytes, exchanges, .. }: Plan) -> Result<[Vec<u64>; 5], Failed> {
         let alone = self.order(&format!("short {exchanges}"), "short ")?;
-        let sent = self.order(&format!("long {bytes} 0 3"), "long ")?;
-        let received = self.order(&format!("long 0 {bytes} 3"), "long ")?;
+        let sent = self.order(&format!("long {bytes} 0 {LONG}"), "long ")?;
+        let received = self.order(&format!("long 0 {bytes} {LONG}"), "long ")?;
         let both = self.order(&format!("both {exchanges} {bytes}"), "short ")?;
         Ok([alone, sent, received, both, self.times("long ")?])
     }
