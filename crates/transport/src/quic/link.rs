@@ -31,7 +31,18 @@ use crate::want::Want;
 /// Bytes of a stream that are taken out of the connection before they are read.
 pub(crate) const INBOX_BYTES: usize = 256 << 10;
 /// The longest chunk that is taken out at once.
-const CHUNK_BYTES: usize = 64 << 10;
+pub(super) const CHUNK_BYTES: usize = 64 << 10;
+
+/// True if a bug is planted here: by the simulation alone.
+macro_rules! planted {
+    ($bug:ident) => {{
+        #[cfg(test)]
+        let is_planted = super::simulation::is_planted(super::simulation::Bug::$bug);
+        #[cfg(not(test))]
+        let is_planted = false;
+        is_planted
+    }};
+}
 
 /// The descriptor that becomes readable when a stream has something for its user.
 #[derive(Debug)]
@@ -234,6 +245,9 @@ impl Link {
             if let Some(Open { role: Role::Client(asking), .. }) = self.streams.get_mut(&id)
                 && let Some(question) = asking.ask(micros, id.into())
             {
+                if planted!(AskedOnce) && asking.call(micros).is_some_and(|call| call.waited_us > 50_000) {
+                    continue;
+                }
                 self.say(question);
             }
         }
@@ -272,7 +286,9 @@ impl Link {
     fn lose(&mut self, reason: ConnectionError) {
         self.is_established = false;
         self.lost.get_or_insert_with(|| Arc::new(LinkError::new(reason)));
-        self.streams.values_mut().for_each(Open::ring);
+        if !planted!(NoBellOnLoss) {
+            self.streams.values_mut().for_each(Open::ring);
+        }
     }
 
     fn on_stream(&mut self, now: Instant, event: StreamEvent) {
@@ -285,7 +301,7 @@ impl Link {
             StreamEvent::Readable { id } => self.pull(now, id),
             StreamEvent::Writable { id } => {
                 if let Some(open) = self.streams.get_mut(&id) {
-                    open.is_full = false;
+                    open.is_full = planted!(RoomForgotten);
                     open.ring();
                 }
             }
@@ -315,6 +331,8 @@ impl Link {
                     let Some(id) = stream(self, number) else { continue };
                     if let Some(Open { role: Role::Server(serving), .. }) = self.streams.get(&id) {
                         let answer = serving.answer(micros, number, start, end);
+                        #[cfg(test)]
+                        let answer = super::simulation::answer(answer);
                         if let Message::State { state, .. } = answer {
                             asked::note(state);
                         }
@@ -322,9 +340,13 @@ impl Link {
                     }
                 }
                 Some(Message::State { stream: number, start, state, before, ms }) => {
-                    let Some(id) = stream(self, number) else { continue };
+                    let Some(mut id) = stream(self, number) else { continue };
+                    if planted!(StateOfAnother) {
+                        id = self.waiting.first().copied().unwrap_or(id);
+                    }
                     if let Some(Open { role: Role::Client(asking), .. }) = self.streams.get_mut(&id) {
-                        asking.on_state(start, state, before, ms);
+                        let call = asking.call(micros).filter(|_| planted!(StateOfEarlier));
+                        asking.on_state(call.map_or(start, |call| call.bytes.start), state, before, ms);
                     }
                 }
                 None => {}
@@ -337,13 +359,13 @@ impl Link {
         let micros = self.micros(now);
         let trip = self.trip();
         let Some(open) = self.streams.get_mut(&id) else { return };
-        if open.end.is_some() || open.inbox_bytes >= INBOX_BYTES {
+        if open.end.is_some() || (open.inbox_bytes >= INBOX_BYTES && !planted!(InboxUnlimited)) {
             return;
         }
         let mut stream = self.connection.recv_stream(id);
         let Ok(mut chunks) = stream.read(true) else { return };
         let before = open.inbox_bytes;
-        while open.inbox_bytes < INBOX_BYTES {
+        while open.inbox_bytes < INBOX_BYTES || planted!(InboxUnlimited) {
             match chunks.next(CHUNK_BYTES) {
                 Ok(Some(chunk)) => {
                     open.inbox_bytes += chunk.bytes.len();
@@ -367,14 +389,14 @@ impl Link {
             match &mut open.role {
                 Role::Client(asking) => {
                     asking.on_bytes(micros, trip);
-                    if asking.timeout().is_none() {
+                    if asking.timeout().is_none() && !planted!(WaitsForEver) {
                         self.waiting.retain(|waiting| *waiting != id);
                     }
                 }
                 Role::Server(serving) => serving.on_arrived(arrived),
             }
         }
-        if arrived > 0 || open.end.is_some() {
+        if (arrived > 0 && !planted!(NoBellForBytes)) || open.end.is_some() {
             open.ring();
         }
     }
@@ -423,6 +445,10 @@ impl Link {
         }
         let open = self.streams.get_mut(&id).ok_or(Gone::Closed)?;
         let mut count = 0;
+        if planted!(EndTooEarly) && open.end.is_some() {
+            open.inbox.clear();
+            open.inbox_bytes = 0;
+        }
         while let Some(mut bytes) = open.inbox.pop_front() {
             if bytes.len() > limit - count {
                 let taken = bytes.split_to(limit - count);
@@ -475,6 +501,11 @@ impl Link {
             // Without a handshake no byte of a stream has left.
             Role::Client(asking) => {
                 let has_left = open.written > 0 && self.was_established();
+                if (planted!(StopMeansNo) && open.stopped.is_some())
+                    || (planted!(LossMeansNo) && self.lost.is_some())
+                {
+                    return Ran::No;
+                }
                 asking.ran(has_left, open.stopped)
             }
             Role::Server(_) => Ran::Unknown,
@@ -578,13 +609,31 @@ impl Link {
         self.waiting.retain(|waiting| *waiting != id);
         let read = match &open.role {
             Role::Client(_) => 0,
+            Role::Server(serving) if planted!(StopCountsArrived) => serving.read() + open.inbox_bytes as u64,
             Role::Server(serving) => serving.read(),
         };
-        match self.connection.send_stream(id).finish() {
-            Ok(()) | Err(FinishError::Stopped(_) | FinishError::ClosedStream) => {}
+        if !planted!(NeverFinished) {
+            match self.connection.send_stream(id).finish() {
+                Ok(()) | Err(FinishError::Stopped(_) | FinishError::ClosedStream) => {}
+            }
+        }
+        if planted!(NeverStopped) {
+            return;
         }
         // It may have been read to its end.
         let _ = self.connection.recv_stream(id).stop(VarInt::from_u64(read).unwrap_or(VarInt::MAX));
+    }
+
+    /// Returns the bytes of a stream that have arrived and were not read.
+    #[cfg(test)]
+    pub(super) fn inbox_bytes(&self, id: StreamId) -> usize {
+        self.streams.get(&id).map_or(0, |open| open.inbox_bytes)
+    }
+
+    /// Returns the streams that are said to wait for an answer.
+    #[cfg(test)]
+    pub(super) fn waiting(&self) -> &[StreamId] {
+        &self.waiting
     }
 
     /// Ends the connection.

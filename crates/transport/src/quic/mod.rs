@@ -22,6 +22,8 @@ mod listening;
 mod port;
 mod receiver;
 mod settings;
+#[cfg(test)]
+mod simulation;
 mod wired;
 
 use std::collections::HashMap;
