@@ -339,14 +339,19 @@ impl Link {
                         self.say(answer);
                     }
                 }
-                Some(Message::State { stream: number, start, state, before, ms }) => {
+                Some(Message::State { stream: number, start, end, state, before, ms }) => {
                     let Some(mut id) = stream(self, number) else { continue };
                     if planted!(StateOfAnother) {
                         id = self.waiting.first().copied().unwrap_or(id);
                     }
                     if let Some(Open { role: Role::Client(asking), .. }) = self.streams.get_mut(&id) {
-                        let call = asking.call(micros).filter(|_| planted!(StateOfEarlier));
-                        asking.on_state(call.map_or(start, |call| call.bytes.start), state, before, ms);
+                        let mut bytes = start..end;
+                        match asking.call(micros) {
+                            Some(call) if planted!(StateOfEarlier) => bytes.start = call.bytes.start,
+                            Some(call) if planted!(StateOfPart) => bytes.end = call.bytes.end,
+                            _ => {}
+                        }
+                        asking.on_state(bytes, state, before, ms);
                     }
                 }
                 None => {}

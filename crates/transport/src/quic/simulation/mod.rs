@@ -27,13 +27,13 @@ use world::World;
 
 /// An answer to a question, with the planted bugs of a server that is asked.
 pub(crate) fn answer(message: Message) -> Message {
-    let Message::State { stream, start, state, before, ms } = message else { return message };
+    let Message::State { stream, start, end, state, before, ms } = message else { return message };
     let state = match state {
         CallState::Begun if is_planted(Bug::AnsweredWhenRead) => CallState::Answered,
         CallState::Partly if is_planted(Bug::ArrivedInPart) => CallState::Arrived,
         state => state,
     };
-    Message::State { stream, start, state, before, ms }
+    Message::State { stream, start, end, state, before, ms }
 }
 
 fn live(seed: u64, has_tls: bool, bug: Option<Bug>) -> World {

@@ -41,6 +41,10 @@ pub(super) struct Layout {
     pub manner: Manner,
     /// The time of faults.
     pub rough: u64,
+    /// The longest fault.
+    pub longest: u64,
+    /// The time after which nothing is left of sessions.
+    pub rest: u64,
     has_bulk: bool,
     has_slow: bool,
 }
@@ -91,7 +95,7 @@ pub(super) fn layout(random: &mut fastrand::Rng) -> Layout {
         jitter,
         mtu: if is_local { 65_507 } else { 1500 },
     };
-    let limit = if one_in(random, 4) { random.usize(1..2000) } else { 64 << 10 };
+    let limit = if one_in(random, 4) { random.usize(64..2000) } else { 64 << 10 };
     let pause = if one_in(random, 4) { random.u64(1..5_000) } else { 0 };
     Layout {
         clients: random.usize(1..=4),
@@ -101,18 +105,21 @@ pub(super) fn layout(random: &mut fastrand::Rng) -> Layout {
         packet: if is_local { 16_500 } else { 8_952 },
         manner: Manner { limit, pause },
         rough: random.u64(100_000..10_000_000),
+        longest: 2_000_000,
+        rest: 40_000_000,
         has_bulk: one_in(random, 20) && limit > 2000 && weather.loss < 0.1,
         has_slow: one_in(random, 4),
     }
 }
 
-pub(super) fn faults(random: &mut fastrand::Rng, layout: &Layout) -> Vec<(u64, Fault)> {
+pub(super) fn faults(random: &mut fastrand::Rng, layout: &mut Layout) -> Vec<(u64, Fault)> {
     let mut faults = Vec::new();
     for _ in 0..random.usize(..4) {
         let at = random.u64(..layout.rough);
         let host = random.usize(..=layout.clients);
         let client = random.usize(1..=layout.clients);
         let time = if one_in(random, 8) { random.u64(..40_000_000) } else { random.u64(..5_000_000) };
+        layout.longest = layout.longest.max(time);
         match random.u8(..8) {
             0 | 1 => {
                 let cut = [(true, true), (true, false), (false, true)][random.usize(..3)];
@@ -124,7 +131,11 @@ pub(super) fn faults(random: &mut fastrand::Rng, layout: &Layout) -> Vec<(u64, F
                 faults.push((at + time, Fault::Mtu(layout.weather.mtu)));
             }
             3 => faults.push((at, Fault::Restart { host: 0, down: time / 8 })),
-            4 => faults.push((at, Fault::Restart { host: client, down: time / 8 })),
+            4 => {
+                faults.push((at, Fault::Restart { host: client, down: time / 8 }));
+                // The server learns by silence that its client is gone.
+                layout.rest = 600_000_000;
+            }
             5 => faults.push((at, Fault::Move { host: client })),
             6 => faults.push((at, Fault::EndAll)),
             _ if !layout.is_local => faults.push((at, Fault::Mtu(random.usize(1200..9000)))),
@@ -168,7 +179,7 @@ pub(super) fn tasks(random: &mut fastrand::Rng, layout: &Layout, numbers: &mut u
             let request = request(random, layout, *numbers);
             let goes_on = one_in(random, 5) && request.bytes < 20_000;
             let pause = if goes_on {
-                random.u64(..10_000)
+                random.u64(..10_000 + 4 * layout.weather.delay)
             } else if one_in(random, 3) {
                 random.u64(..2_000_000)
             } else {

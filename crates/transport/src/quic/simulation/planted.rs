@@ -19,6 +19,8 @@ pub(crate) enum Bug {
     StateOfAnother,
     /// A STATE of an earlier call is taken.
     StateOfEarlier,
+    /// A STATE of a part of the call is taken for that of the whole.
+    StateOfPart,
     /// A question is asked once.
     AskedOnce,
     /// A stream whose call was answered still waits.
@@ -41,7 +43,7 @@ pub(crate) enum Bug {
 
 impl Bug {
     /// All bugs.
-    pub(super) const ALL: [Bug; 16] = [
+    pub(super) const ALL: [Bug; 17] = [
         Bug::AnsweredWhenRead,
         Bug::ArrivedInPart,
         Bug::StopCountsArrived,
@@ -49,6 +51,7 @@ impl Bug {
         Bug::LossMeansNo,
         Bug::StateOfAnother,
         Bug::StateOfEarlier,
+        Bug::StateOfPart,
         Bug::AskedOnce,
         Bug::WaitsForEver,
         Bug::InboxUnlimited,

@@ -279,6 +279,8 @@ impl Process {
             }
             if conn.link.poll_timeout().is_some_and(|due| due <= at) {
                 conn.link.handle_timeout(at);
+                // A path that could not be proved is left.
+                conn.remote = conn.link.connection().remote_address();
                 conn.touched = true;
             }
         }

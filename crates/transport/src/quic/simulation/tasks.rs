@@ -31,6 +31,8 @@ pub(super) struct Plan {
 struct Sent {
     plan: Plan,
     start: u64,
+    /// The time at which its answer is due, if nothing is lost.
+    due: u64,
     /// The bytes of its reply.
     got: usize,
 }
@@ -65,8 +67,10 @@ pub(super) struct Task {
     attempts: u64,
 }
 
-/// The time within which calls end after the last fault: of connections that live, and of others.
-pub(super) const SOON: u64 = 40_000_000;
+/// The time after the last fault, with the pauses of repeated packets, in which calls are answered,
+/// and in which lost connections are noticed.
+const SOON: u64 = 5_000_000;
+const LOST: u64 = 35_000_000;
 
 impl Task {
     pub(super) fn new(plans: VecDeque<Plan>, begins: u64, attempts: u64) -> Task {
@@ -232,7 +236,10 @@ impl Task {
         stream.ends = plan.patience.map(|patience| truth.now + patience);
         (stream.out, stream.out_at) = (plan.request.write(), 0);
         truth.note(b'c', plan.request.number, &plan.request.attempt.to_le_bytes());
-        stream.sent.push_back(Sent { plan, start: stream.written, got: 0 });
+        // The session executes one after the other.
+        let before = stream.sent.back().map_or(0, |sent| sent.due);
+        let due = before.max(truth.now) + plan.request.service;
+        stream.sent.push_back(Sent { plan, start: stream.written, due, got: 0 });
     }
 
     fn write(&mut self, stream: &mut Stream, conn: &mut Conn, clock: Clock, truth: &mut Truth) -> bool {
@@ -326,22 +333,18 @@ impl Task {
             bytes = rest;
             if sent.got == reply {
                 self.wake = Some(truth.now + sent.plan.pause);
-                let service = sent.plan.request.service;
-                self.is_late(stream.flushed + service, truth);
+                let due = sent.due.max(truth.settled);
+                let took = truth.now.saturating_sub(due);
+                truth.seen.slowest = truth.seen.slowest.max(took);
+                if took > SOON {
+                    truth.fail(|| format!("call {number} is answered {took} us late"));
+                }
                 truth.seen.answered += 1;
                 stream.sent.pop_front();
                 if stream.sent.is_empty() {
                     stream.ends = None;
                 }
             }
-        }
-    }
-
-    fn is_late(&self, flushed: u64, truth: &mut Truth) {
-        let took = truth.now.saturating_sub(flushed.max(truth.calm));
-        truth.seen.slowest = truth.seen.slowest.max(took);
-        if took > SOON {
-            truth.fail(|| format!("a call ended {took} us after the last fault"));
         }
     }
 
@@ -366,6 +369,11 @@ impl Task {
     }
 
     fn ended(&mut self, stream: &Stream, truth: &mut Truth) {
-        self.is_late(stream.flushed, truth);
+        let due = stream.sent.iter().map(|sent| sent.due).max().unwrap_or(0).max(truth.settled);
+        let took = truth.now.saturating_sub(due);
+        truth.seen.lost_after = truth.seen.lost_after.max(took);
+        if took > LOST {
+            truth.fail(|| format!("a loss is noticed {took} us late"));
+        }
     }
 }

@@ -19,6 +19,8 @@ pub(super) struct Progress {
     written_at: u64,
     /// The bytes of its answers.
     pub written: u64,
+    /// True once the server's process is gone.
+    is_gone: bool,
 }
 
 impl Progress {
@@ -32,6 +34,8 @@ pub(super) struct Truth {
     pub now: u64,
     /// The end of the last fault.
     pub calm: u64,
+    /// The time from which on questions come through: the pauses of repeated packets have ended.
+    pub settled: u64,
     hash: blake3::Hasher,
     pub events: u64,
     /// The first thing that should not have been.
@@ -57,6 +61,8 @@ pub(super) struct Seen {
     pub links: u64,
     /// The longest time from the last fault, or the flush if it was later, to the end of a call.
     pub slowest: u64,
+    /// The same of a call that is lost.
+    pub lost_after: u64,
 }
 
 impl Seen {
@@ -70,6 +76,7 @@ impl Seen {
         self.resets += other.resets;
         self.links += other.links;
         self.slowest = self.slowest.max(other.slowest);
+        self.lost_after = self.lost_after.max(other.lost_after);
     }
 }
 
@@ -81,6 +88,7 @@ impl Truth {
         Truth {
             now: 0,
             calm: 0,
+            settled: 0,
             hash: blake3::Hasher::new(),
             events: 0,
             failure: None,
@@ -135,6 +143,11 @@ impl Truth {
         progress.written += count as u64;
     }
 
+    /// Notes that the server's process is gone.
+    pub(super) fn server_gone(&mut self) {
+        self.streams.values_mut().for_each(|progress| progress.is_gone = true);
+    }
+
     /// Notes that a session executes a call.
     pub(super) fn execute(&mut self, number: u64, attempt: u64) {
         self.note(b'x', number, &attempt.to_le_bytes());
@@ -182,7 +195,7 @@ impl Truth {
 
     /// Judges the state of a call as its client knows it.
     pub(super) fn known(&mut self, key: StreamKey, range: &Range<u64>, call: &Call, flushed: u64) {
-        let (now, calm) = (self.now, self.calm);
+        let (now, settled) = (self.now, self.settled);
         if call.bytes != *range {
             self.fail(|| format!("the call at {range:?} is taken for that at {:?}", call.bytes));
         }
@@ -197,6 +210,7 @@ impl Truth {
             Some(CallState::Begun) => read > range.start,
             Some(CallState::Answered) => written_at >= range.end,
         };
+        let is_gone = progress.is_gone;
         let begun = progress.reads.iter().find(|(behind, _)| *behind > range.start).map(|(_, at)| *at);
         self.seen.states += u64::from(call.state.is_some());
         if !is_true {
@@ -205,8 +219,8 @@ impl Truth {
                 format!("the call at {range:?} is said to be {state:?}: {arrived} arrived, {read} read, written after {written_at}")
             });
         }
-        let late = begun.is_some_and(|at| now > at.max(calm).max(flushed) + STATE_TOLD);
-        if late && call.state.is_none_or(|state| state < CallState::Begun) {
+        let late = begun.is_some_and(|at| now > at.max(settled).max(flushed) + STATE_TOLD);
+        if late && !is_gone && call.state.is_none_or(|state| state < CallState::Begun) {
             let state = call.state;
             self.fail(|| format!("the call at {range:?} has begun long ago, and is still {state:?}"));
         }

@@ -95,8 +95,9 @@ impl World {
             spins: (0, 0),
             random,
         };
-        let faults = plans::faults(&mut world.random, &world.layout);
-        world.truth.calm = faults.iter().map(|(at, _)| *at).max().unwrap_or(0);
+        let faults = plans::faults(&mut world.random, &mut world.layout);
+        world.truth.calm = faults.last().map_or(0, |(at, _)| *at);
+        world.truth.settled = world.truth.calm + 2 * world.layout.longest;
         world.faults = faults.into();
         let manner = world.layout.manner;
         world.place(0, Role::Server { sessions: Vec::new(), manner });
@@ -136,7 +137,7 @@ impl World {
             self.truth.fail(|| format!("calls that do not end: {tasks:?}"));
         }
         // What is under way arrives.
-        let rest = self.truth.now.max(self.truth.calm) + 40_000_000;
+        let rest = self.truth.now.max(self.truth.calm) + self.layout.rest;
         self.run(rest, |_| false);
         self.judge_streams();
         for host in &mut self.hosts[1..] {
@@ -308,6 +309,7 @@ impl World {
                 let process = self.process(host, seeds);
                 if host == 0 {
                     self.paths.clear();
+                    self.truth.server_gone();
                 }
                 let host = &mut self.hosts[host];
                 (host.process, host.seeds) = (process, seeds);
