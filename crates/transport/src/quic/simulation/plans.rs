@@ -24,7 +24,7 @@ impl Weather {
     /// The net without faults.
     pub(super) fn calm(self) -> Weather {
         let (loss, duplicate, flip, late, replay, forge) = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0);
-        Weather { loss, duplicate, flip, late, replay, forge, jitter: self.jitter.min(self.delay), ..self }
+        Weather { loss, duplicate, flip, late, replay, forge, jitter: 0, ..self }
     }
 }
 
@@ -191,6 +191,10 @@ pub(super) fn tasks(random: &mut fastrand::Rng, layout: &Layout, numbers: &mut u
         let begins = if one_in(random, 2) { 0 } else { random.u64(..layout.rough) };
         tasks.push(Task::new(plans, begins, *numbers << 20));
     }
+    // The smallest window of congestion has two packets for a round trip.
+    let bytes: usize = tasks.iter().map(Task::bytes).sum();
+    let slow = (bytes / 2400) as u64 * 2 * layout.weather.delay;
+    tasks.iter_mut().for_each(|task| task.slow = slow);
     tasks
 }
 

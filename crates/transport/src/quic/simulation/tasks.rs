@@ -63,6 +63,8 @@ struct Stream {
 pub(super) struct Task {
     pub plans: VecDeque<Plan>,
     pub wake: Option<u64>,
+    /// The time that its bytes take in a net that was poor.
+    pub slow: u64,
     stream: Option<Stream>,
     attempts: u64,
 }
@@ -74,7 +76,12 @@ const LOST: u64 = 35_000_000;
 
 impl Task {
     pub(super) fn new(plans: VecDeque<Plan>, begins: u64, attempts: u64) -> Task {
-        Task { plans, wake: Some(begins), stream: None, attempts }
+        Task { plans, wake: Some(begins), slow: 0, stream: None, attempts }
+    }
+
+    /// The bytes of its calls and their replies.
+    pub(super) fn bytes(&self) -> usize {
+        self.plans.iter().map(|plan| plan.request.bytes + plan.request.reply).sum()
     }
 
     pub(super) fn is_done(&self) -> bool {
@@ -123,7 +130,7 @@ impl Task {
         if let Some(call) = call {
             let is_lost = conn.link.lost().is_some();
             let flushed = if is_lost { u64::MAX / 2 } else { stream.flushed };
-            truth.known(stream.key, &stream.call, &call, flushed);
+            truth.known(stream.key, &stream.call, &call, flushed + self.slow);
         }
     }
 
@@ -336,7 +343,7 @@ impl Task {
                 let due = sent.due.max(truth.settled);
                 let took = truth.now.saturating_sub(due);
                 truth.seen.slowest = truth.seen.slowest.max(took);
-                if took > SOON {
+                if took > SOON + self.slow {
                     truth.fail(|| format!("call {number} is answered {took} us late"));
                 }
                 truth.seen.answered += 1;
@@ -372,7 +379,7 @@ impl Task {
         let due = stream.sent.iter().map(|sent| sent.due).max().unwrap_or(0).max(truth.settled);
         let took = truth.now.saturating_sub(due);
         truth.seen.lost_after = truth.seen.lost_after.max(took);
-        if took > LOST {
+        if took > LOST + self.slow {
             truth.fail(|| format!("a loss is noticed {took} us late"));
         }
     }
