@@ -19,7 +19,7 @@ pub(super) struct Progress {
     written_at: u64,
     /// The bytes of its answers.
     pub written: u64,
-    /// True once the server's process is gone.
+    /// True once the server's process is gone, or has ended the connection.
     is_gone: bool,
 }
 
@@ -34,7 +34,8 @@ pub(super) struct Truth {
     pub now: u64,
     /// The end of the last fault.
     pub calm: u64,
-    /// The time from which on questions come through: the pauses of repeated packets have ended.
+    /// The time from which on packets come through. A fault is a long round trip for QUIC, and it
+    /// repeats packets after some of them.
     pub settled: u64,
     hash: blake3::Hasher,
     pub events: u64,
@@ -143,7 +144,7 @@ impl Truth {
         progress.written += count as u64;
     }
 
-    /// Notes that the server's process is gone.
+    /// Notes that the connections of the server are gone.
     pub(super) fn server_gone(&mut self) {
         self.streams.values_mut().for_each(|progress| progress.is_gone = true);
     }

@@ -97,7 +97,7 @@ impl World {
         };
         let faults = plans::faults(&mut world.random, &mut world.layout);
         world.truth.calm = faults.last().map_or(0, |(at, _)| *at);
-        world.truth.settled = world.truth.calm + 2 * world.layout.longest;
+        world.truth.settled = world.truth.calm + 6 * world.layout.longest;
         world.faults = faults.into();
         let manner = world.layout.manner;
         world.place(0, Role::Server { sessions: Vec::new(), manner });
@@ -323,6 +323,7 @@ impl World {
                 }
             }
             Fault::EndAll => {
+                self.truth.server_gone();
                 for conn in self.hosts[0].process.conns.values() {
                     let mut conn = conn.borrow_mut();
                     if conn.link.lost().is_none() {
