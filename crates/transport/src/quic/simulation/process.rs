@@ -139,8 +139,8 @@ pub(super) struct Process {
     pub sent: Vec<Packet>,
     /// Streams that clients have opened.
     pub accepted: Vec<(Shared, StreamId)>,
-    /// The addresses of paths that have begun: of new connections, and of those that move.
-    pub paths: Vec<SocketAddr>,
+    /// The addresses of paths that have begun, and whether the connection has moved there.
+    pub paths: Vec<(SocketAddr, bool)>,
     config: Option<Arc<ServerConfig>>,
     buffer: Vec<u8>,
 }
@@ -190,7 +190,7 @@ impl Process {
 
     fn wire(&mut self, now: u64, handle: ConnectionHandle, link: Link) -> Shared {
         let remote = link.connection().remote_address();
-        self.paths.push(remote);
+        self.paths.push((remote, false));
         let conn = Conn { handle, link, remote, began: now, name: None, touched: true };
         let shared = Rc::new(RefCell::new(conn));
         self.conns.insert(handle.0, shared.clone());
@@ -219,7 +219,7 @@ impl Process {
                     let remote = conn.link.connection().remote_address();
                     if remote != conn.remote {
                         conn.remote = remote;
-                        self.paths.push(remote);
+                        self.paths.push((remote, true));
                     }
                 }
                 Some(DatagramEvent::NewConnection(incoming)) => self.greet(now, incoming),

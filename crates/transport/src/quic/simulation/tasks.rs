@@ -71,8 +71,8 @@ pub(super) struct Task {
 
 /// The time after the last fault, with the pauses of repeated packets, in which calls are answered,
 /// and in which lost connections are noticed.
-const SOON: u64 = 5_000_000;
-const LOST: u64 = 35_000_000;
+pub(super) const SOON: u64 = 5_000_000;
+pub(super) const LOST: u64 = 35_000_000;
 
 impl Task {
     pub(super) fn new(plans: VecDeque<Plan>, begins: u64, attempts: u64) -> Task {
@@ -245,7 +245,7 @@ impl Task {
         truth.note(b'c', plan.request.number, &plan.request.attempt.to_le_bytes());
         // The session executes one after the other.
         let before = stream.sent.back().map_or(0, |sent| sent.due);
-        let due = before.max(truth.now) + plan.request.service;
+        let due = before.max(truth.now).max(truth.settled) + plan.request.service;
         stream.sent.push_back(Sent { plan, start: stream.written, due, got: 0 });
     }
 
@@ -340,10 +340,9 @@ impl Task {
             bytes = rest;
             if sent.got == reply {
                 self.wake = Some(truth.now + sent.plan.pause);
-                let due = sent.due.max(truth.settled);
-                let took = truth.now.saturating_sub(due);
+                let took = truth.now.saturating_sub(sent.due);
                 truth.seen.slowest = truth.seen.slowest.max(took);
-                if took > SOON + self.slow {
+                if took > truth.soon + self.slow {
                     truth.fail(|| format!("call {number} is answered {took} us late"));
                 }
                 truth.seen.answered += 1;

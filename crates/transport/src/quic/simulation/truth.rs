@@ -5,6 +5,8 @@ use std::ops::Range;
 
 use bifrost_rex::{Call, CallState};
 
+use super::tasks::SOON;
+
 /// A stream of a world: the name of its connection, and its number.
 pub(super) type StreamKey = (u64, u64);
 
@@ -37,6 +39,8 @@ pub(super) struct Truth {
     /// The time from which on packets come through. A fault is a long round trip for QUIC, and it
     /// repeats packets after some of them.
     pub settled: u64,
+    /// The time after it in which calls are answered.
+    pub soon: u64,
     hash: blake3::Hasher,
     pub events: u64,
     /// The first thing that should not have been.
@@ -90,6 +94,7 @@ impl Truth {
             now: 0,
             calm: 0,
             settled: 0,
+            soon: SOON,
             hash: blake3::Hasher::new(),
             events: 0,
             failure: None,
