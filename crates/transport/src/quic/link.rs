@@ -301,8 +301,10 @@ impl Link {
             StreamEvent::Readable { id } => self.pull(now, id),
             StreamEvent::Writable { id } => {
                 if let Some(open) = self.streams.get_mut(&id) {
-                    open.is_full = planted!(RoomForgotten);
-                    open.ring();
+                    open.is_full = false;
+                    if !planted!(NoBellForRoom) {
+                        open.ring();
+                    }
                 }
             }
             StreamEvent::Stopped { id, error_code } => {

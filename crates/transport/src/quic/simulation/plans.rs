@@ -97,13 +97,14 @@ pub(super) fn layout(random: &mut fastrand::Rng) -> Layout {
     };
     let limit = if one_in(random, 4) { random.usize(64..2000) } else { 64 << 10 };
     let pause = if one_in(random, 4) { random.u64(1..5_000) } else { 0 };
+    let rest = if one_in(random, 4) { random.u64(1..300_000) } else { 0 };
     Layout {
         clients: random.usize(1..=4),
         is_local,
         proves: one_in(random, 4),
         weather,
         packet: if is_local { 16_500 } else { 8_952 },
-        manner: Manner { limit, pause },
+        manner: Manner { limit, pause, rest },
         rough: random.u64(100_000..10_000_000),
         longest: 2_000_000,
         rest: 40_000_000,
@@ -188,12 +189,17 @@ pub(super) fn tasks(random: &mut fastrand::Rng, layout: &Layout, numbers: &mut u
             let patience = one_in(random, 12).then(|| random.u64(..1_000_000));
             plans.push_back(Plan { request, pause, goes_on, patience });
         }
+        // A server that waits for room would not read a long one, while its client does not read.
+        for at in 1..plans.len() {
+            let is_long = plans[at].request.bytes > 20_000;
+            plans[at - 1].goes_on &= !is_long;
+        }
         let begins = if one_in(random, 2) { 0 } else { random.u64(..layout.rough) };
         tasks.push(Task::new(plans, begins, *numbers << 20));
     }
     // The smallest window of congestion has two packets for a round trip.
     let bytes: usize = tasks.iter().map(Task::bytes).sum();
-    let slow = (bytes / 2400) as u64 * 2 * layout.weather.delay;
+    let slow = (bytes / 2400) as u64 * 2 * layout.weather.delay + 6 * layout.manner.rest;
     tasks.iter_mut().for_each(|task| task.slow = slow);
     tasks
 }

@@ -31,8 +31,8 @@ pub(crate) enum Bug {
     NoBellOnLoss,
     /// Bytes that arrive ring no bell.
     NoBellForBytes,
-    /// Room to write is not noted.
-    RoomForgotten,
+    /// Room to write rings no bell.
+    NoBellForRoom,
     /// The end of a stream comes before its last bytes.
     EndTooEarly,
     /// A stream that is closed does not finish.
@@ -57,7 +57,7 @@ impl Bug {
         Bug::InboxUnlimited,
         Bug::NoBellOnLoss,
         Bug::NoBellForBytes,
-        Bug::RoomForgotten,
+        Bug::NoBellForRoom,
         Bug::EndTooEarly,
         Bug::NeverFinished,
         Bug::NeverStopped,

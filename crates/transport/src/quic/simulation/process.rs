@@ -145,8 +145,9 @@ pub(super) struct Process {
     buffer: Vec<u8>,
 }
 
-/// The time of a handshake with a listener.
+/// The time of a handshake with a listener, and that of a client, which then connects again.
 const HANDSHAKE: u64 = 5_000_000;
+const CONNECT: u64 = 10_000_000;
 /// The datagrams that a socket keeps for a process that is stopped.
 const MAILBOX: usize = 256;
 /// Packets that are given to the system at a time.
@@ -255,7 +256,8 @@ impl Process {
 
     fn handshake_end(&self, conn: &Conn) -> Option<u64> {
         let is_greeting = !conn.link.is_established() && conn.link.lost().is_none();
-        (self.config.is_some() && is_greeting).then_some(conn.began + HANDSHAKE)
+        let time = if self.config.is_some() { HANDSHAKE } else { CONNECT };
+        is_greeting.then_some(conn.began + time)
     }
 
     /// The time at which something is due.

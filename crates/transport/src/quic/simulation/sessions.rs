@@ -81,6 +81,8 @@ pub(super) struct Manner {
     pub limit: usize,
     /// The pause after one.
     pub pause: u64,
+    /// The pause after a reply.
+    pub rest: u64,
 }
 
 #[derive(Debug)]
@@ -211,6 +213,9 @@ impl Session {
                         *written += count;
                         if *written == bytes.len() {
                             self.phase = Phase::Read;
+                            if self.manner.rest > 0 {
+                                self.wake = Some(now + self.manner.rest);
+                            }
                         } else {
                             self.is_resting = !conn.link.arm(at, self.id, Want::Room);
                         }
