@@ -508,9 +508,10 @@ impl Link {
             // Without a handshake no byte of a stream has left.
             Role::Client(asking) => {
                 let has_left = open.written > 0 && self.was_established();
-                if (planted!(StopMeansNo) && open.stopped.is_some())
-                    || (planted!(LossMeansNo) && self.lost.is_some())
-                {
+                if open.stopped.is_some() && planted!(StopMeansNo) {
+                    return Ran::No;
+                }
+                if self.lost.is_some() && planted!(LossMeansNo) {
                     return Ran::No;
                 }
                 asking.ran(has_left, open.stopped)

@@ -107,7 +107,7 @@ pub(super) fn layout(random: &mut fastrand::Rng) -> Layout {
         manner: Manner { limit, pause, rest },
         rough: random.u64(100_000..10_000_000),
         longest: 2_000_000,
-        rest: 40_000_000,
+        rest: 200_000_000,
         has_bulk: one_in(random, 20) && limit > 2000 && weather.loss < 0.1,
         has_slow: one_in(random, 4),
     }

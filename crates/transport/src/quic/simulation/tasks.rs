@@ -195,7 +195,7 @@ impl Task {
             self.end(stream, &mut conn, now);
             return true;
         }
-        if stream.is_resting && !rings(&stream.bell) && !self.wake.is_some_and(|at| at <= now) {
+        if stream.is_resting && !rings(&stream.bell) && self.wake.is_none_or(|at| at > now) {
             self.stream = Some(stream);
             return false;
         }

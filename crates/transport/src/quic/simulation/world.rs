@@ -146,9 +146,9 @@ impl World {
                 self.tasks().filter(|task| !task.is_done()).map(Task::describe).collect();
             self.truth.fail(|| format!("calls that do not end: {tasks:?}"));
         }
-        // What is under way arrives.
+        // Ends that are under way arrive.
         let rest = self.truth.now.max(self.truth.calm) + self.layout.rest;
-        self.run(rest, |_| false);
+        self.run(rest, |world| world.streams() == 0);
         self.judge_streams();
         for host in &mut self.hosts[1..] {
             let Role::Client { conn: Some(conn), .. } = &host.role else { continue };
@@ -174,6 +174,11 @@ impl World {
 
     fn is_done(&self) -> bool {
         self.truth.now >= self.truth.calm && self.tasks().all(Task::is_done)
+    }
+
+    fn streams(&self) -> usize {
+        let of_links = |conn: &Shared| conn.borrow().link.streams();
+        self.hosts.iter().flat_map(|host| host.process.conns.values()).map(of_links).sum()
     }
 
     fn judge_streams(&mut self) {
