@@ -104,8 +104,15 @@ impl World {
         let faults = plans::faults(&mut world.random, &mut world.layout);
         world.truth.calm = faults.last().map_or(0, |(at, _)| *at);
         world.truth.settled = world.truth.calm + 6 * world.layout.longest;
-        if faults.iter().any(|(_, fault)| matches!(fault, Fault::Move { .. })) {
+        let usual = world.layout.weather.mtu;
+        let is_hard = |fault: &Fault| match fault {
             // A path that cannot be proved at once holds up all for some round trips and pauses.
+            Fault::Move { .. } => true,
+            // Packets that have become too long are lost, one after the other.
+            Fault::Mtu(bytes) => *bytes != usual,
+            _ => false,
+        };
+        if faults.iter().any(|(_, fault)| is_hard(fault)) {
             world.truth.soon = LOST;
         }
         world.faults = faults.into();
