@@ -69,10 +69,12 @@ pub(super) struct Task {
     attempts: u64,
 }
 
-/// The time after the last fault, with the pauses of repeated packets, in which calls are answered,
-/// and in which lost connections are noticed.
+/// The time after the last fault, with the pauses of repeated packets, in which calls are answered;
+/// the same where a client has moved, or the longest datagram has changed; and that in which lost
+/// connections are noticed.
 pub(super) const SOON: u64 = 5_000_000;
-pub(super) const LOST: u64 = 35_000_000;
+pub(super) const HARD: u64 = 60_000_000;
+const LOST: u64 = 35_000_000;
 
 impl Task {
     pub(super) fn new(plans: VecDeque<Plan>, begins: u64, attempts: u64) -> Task {

@@ -8,7 +8,7 @@ use super::configs::Configs;
 use super::plans::{self, Fault, Layout};
 use super::process::{Clock, Packet, Process, Seeds, Shared};
 use super::sessions::{Manner, Session};
-use super::tasks::{LOST, Task};
+use super::tasks::{HARD, Task};
 use super::truth::Truth;
 
 /// The part of a process above its links.
@@ -64,6 +64,9 @@ pub(super) struct World {
     spins: (u64, u32),
 }
 
+/// The datagrams that the net carries at a time. A closing client and a server that asks for proofs
+/// answer each other for some round trips, and a net that repeats datagrams multiplies them.
+const NET: usize = 5_000;
 /// The pause before a client connects again.
 const RETRY: u64 = 100_000;
 /// The time in which all calls of a world end, after its last fault.
@@ -113,7 +116,7 @@ impl World {
             _ => false,
         };
         if faults.iter().any(|(_, fault)| is_hard(fault)) {
-            world.truth.soon = LOST;
+            world.truth.soon = HARD;
         }
         world.faults = faults.into();
         let manner = world.layout.manner;
@@ -415,7 +418,8 @@ impl World {
         let weather = self.layout.weather;
         let copies = 1 + usize::from(self.random.f64() < weather.duplicate);
         for _ in 0..copies {
-            if self.random.f64() < weather.loss || packet.bytes.len() > weather.mtu {
+            let is_full = self.net.len() >= NET;
+            if self.random.f64() < weather.loss || packet.bytes.len() > weather.mtu || is_full {
                 continue;
             }
             let mut delay = weather.delay + self.random.u64(..=weather.jitter);
