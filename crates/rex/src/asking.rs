@@ -102,15 +102,21 @@ impl Asking {
         Some(Message::Ask { stream, start: self.call.start, end: self.call.end })
     }
 
-    /// Notes an answer. True if it is about the call that waits.
-    pub fn on_state(&mut self, start: u64, state: CallState, before: u32, ms: u32) -> bool {
+    /// Notes an answer about the call with these bytes. True if that is the call that waits.
+    pub fn on_state(&mut self, bytes: Range<u64>, state: CallState, before: u32, ms: u32) -> bool {
         if state >= CallState::Begun {
             // Of an earlier call, too: its session has read beyond its start.
-            self.begun = self.begun.max(start + 1);
+            self.begun = self.begun.max(bytes.start.saturating_add(1));
         }
-        if !self.waits || start != self.call.start {
+        if !self.waits || bytes.start != self.call.start {
             return false;
         }
+        // A question from before the last flush was about a part of the call.
+        let state = match state {
+            CallState::Arrived if bytes.end < self.call.end => CallState::Partly,
+            CallState::Answered if bytes.end < self.call.end => CallState::Begun,
+            state => state,
+        };
         self.told = Some((state, before, ms));
         true
     }
@@ -199,18 +205,25 @@ mod tests {
             asking.call(Micros(9)).map(|call| (call.bytes, call.state, call.before, call.ms))
         };
         assert_eq!(known(&asking), Some((0..10, None, 0, 0)));
-        assert!(asking.on_state(0, CallState::Arrived, 3, 0));
+        assert!(asking.on_state(0..10, CallState::Arrived, 3, 0));
         assert_eq!(known(&asking), Some((0..10, Some(CallState::Arrived), 3, 0)));
         asking.on_bytes(Micros(5), TRIP);
         asking.on_flush(Micros(6), 10, TRIP);
         assert_eq!(known(&asking), None);
         asking.on_flush(Micros(6), 25, TRIP);
-        assert!(!asking.on_state(0, CallState::Begun, 0, 1));
+        assert!(!asking.on_state(0..10, CallState::Begun, 0, 1));
         assert_eq!(known(&asking), Some((10..25, None, 0, 0)));
         // More before the answer belongs to the same call.
         asking.on_flush(Micros(7), 30, TRIP);
         assert_eq!(asking.call(Micros(9)).unwrap().waited_us, 3);
         assert_eq!(known(&asking), Some((10..30, None, 0, 0)));
+        // An answer about its first part says so much of the whole.
+        assert!(asking.on_state(10..25, CallState::Arrived, 2, 0));
+        assert_eq!(known(&asking), Some((10..30, Some(CallState::Partly), 2, 0)));
+        assert!(asking.on_state(10..25, CallState::Answered, 0, 1));
+        assert_eq!(known(&asking), Some((10..30, Some(CallState::Begun), 0, 1)));
+        assert!(asking.on_state(10..30, CallState::Answered, 0, 1));
+        assert_eq!(known(&asking), Some((10..30, Some(CallState::Answered), 0, 1)));
     }
 
     #[test]
@@ -219,15 +232,15 @@ mod tests {
         asking.on_flush(Micros(0), 10, TRIP);
         assert_eq!((asking.ran(false, None), asking.ran(true, None)), (Ran::No, Ran::Unknown));
         assert_eq!((asking.ran(true, Some(0)), asking.ran(true, Some(1))), (Ran::No, Ran::Began));
-        asking.on_state(0, CallState::Arrived, 0, 0);
+        asking.on_state(0..10, CallState::Arrived, 0, 0);
         assert_eq!(asking.ran(true, None), Ran::Unknown);
-        asking.on_state(0, CallState::Begun, 0, 0);
+        asking.on_state(0..10, CallState::Begun, 0, 0);
         assert_eq!(asking.ran(true, None), Ran::Began);
         // That says nothing of the next call.
         asking.on_bytes(Micros(1), TRIP);
         asking.on_flush(Micros(2), 20, TRIP);
         assert_eq!((asking.ran(true, None), asking.ran(true, Some(10))), (Ran::Unknown, Ran::No));
-        asking.on_state(10, CallState::Answered, 0, 0);
+        asking.on_state(10..20, CallState::Answered, 0, 0);
         assert_eq!(asking.ran(true, None), Ran::Began);
     }
 }

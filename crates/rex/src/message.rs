@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! ASK     1 | stream u64 | start u64 | end u64
-//! STATE   2 | stream u64 | start u64 | state u8 | before u32 | ms u32
+//! STATE   2 | stream u64 | start u64 | end u64 | state u8 | before u32 | ms u32
 //! ```
 //!
 //! Numbers are little-endian. Bytes behind a message are ignored, so that later versions may add
@@ -14,7 +14,7 @@ const ASK: u8 = 1;
 const STATE: u8 = 2;
 
 /// The bytes of the longest message.
-pub const MESSAGE_BYTES_MAX: usize = 26;
+pub const MESSAGE_BYTES_MAX: usize = 34;
 
 /// A question or an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,12 +28,14 @@ pub enum Message {
         /// The offset behind its last byte.
         end: u64,
     },
-    /// The state of the call that begins at `start`.
+    /// The state of the call with the bytes from `start` to `end` of a stream.
     State {
         /// As in the question.
         stream: u64,
         /// As in the question.
         start: u64,
+        /// As in the question: the call may have grown since.
+        end: u64,
         /// The state.
         state: CallState,
         /// The bytes before the call that its session has not read.
@@ -52,9 +54,9 @@ impl Message {
                 bytes.push(ASK);
                 [stream, start, end].into_iter().for_each(|number| bytes.extend(number.to_le_bytes()));
             }
-            Message::State { stream, start, state, before, ms } => {
+            Message::State { stream, start, end, state, before, ms } => {
                 bytes.push(STATE);
-                [stream, start].into_iter().for_each(|number| bytes.extend(number.to_le_bytes()));
+                [stream, start, end].into_iter().for_each(|number| bytes.extend(number.to_le_bytes()));
                 bytes.push(state.number());
                 [before, ms].into_iter().for_each(|number| bytes.extend(number.to_le_bytes()));
             }
@@ -73,9 +75,9 @@ impl Message {
                 (start < end).then_some(Message::Ask { stream, start, end })
             }
             STATE => {
-                let state = CallState::of(*rest.get(16)?)?;
-                let (stream, start) = (long(0)?, long(8)?);
-                Some(Message::State { stream, start, state, before: word(17)?, ms: word(21)? })
+                let state = CallState::of(*rest.get(24)?)?;
+                let (stream, start, end) = (long(0)?, long(8)?, long(16)?);
+                Some(Message::State { stream, start, end, state, before: word(25)?, ms: word(29)? })
             }
             _ => None,
         }
@@ -89,8 +91,14 @@ mod tests {
     #[test]
     fn messages_are_read_as_they_were_written() {
         let ask = Message::Ask { stream: 4, start: 7, end: u64::MAX };
-        let state =
-            Message::State { stream: 4, start: 7, state: CallState::Begun, before: 1, ms: 0xffff_fffe };
+        let state = Message::State {
+            stream: 4,
+            start: 7,
+            end: 9,
+            state: CallState::Begun,
+            before: 1,
+            ms: 0xffff_fffe,
+        };
         for message in [ask, state] {
             let bytes = message.write();
             assert!(bytes.len() <= MESSAGE_BYTES_MAX);
@@ -101,7 +109,7 @@ mod tests {
         // A call without bytes, states and kinds that are none.
         assert_eq!(Message::read(&Message::Ask { stream: 4, start: 7, end: 7 }.write()), None);
         let mut bytes = state.write();
-        bytes[17] = 6;
+        bytes[25] = 6;
         assert_eq!(Message::read(&bytes), None);
         bytes[0] = 3;
         assert_eq!(Message::read(&bytes), None);
@@ -109,7 +117,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn any_bytes_are_read(bytes in proptest::collection::vec(0_u8..4, 0..40)) {
+        fn any_bytes_are_read(bytes in proptest::collection::vec(0_u8..4, 0..50)) {
             if let Some(message) = Message::read(&bytes) {
                 let written = message.write();
                 proptest::prop_assert_eq!(Message::read(&written), Some(message));

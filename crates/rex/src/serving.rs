@@ -68,7 +68,7 @@ impl Serving {
         // that is known was later.
         let begun = self.reads.iter().find(|(behind, _)| *behind > start);
         let ms = begun.map_or(0, |(_, at)| now.since(*at) / 1000);
-        Message::State { stream, start, state, before, ms: u32::try_from(ms).unwrap_or(u32::MAX) }
+        Message::State { stream, start, end, state, before, ms: u32::try_from(ms).unwrap_or(u32::MAX) }
     }
 }
 

@@ -31,7 +31,18 @@ use crate::want::Want;
 /// Bytes of a stream that are taken out of the connection before they are read.
 pub(crate) const INBOX_BYTES: usize = 256 << 10;
 /// The longest chunk that is taken out at once.
-const CHUNK_BYTES: usize = 64 << 10;
+pub(super) const CHUNK_BYTES: usize = 64 << 10;
+
+/// True if a bug is planted here: by the simulation alone.
+macro_rules! planted {
+    ($bug:ident) => {{
+        #[cfg(test)]
+        let is_planted = super::simulation::is_planted(super::simulation::Bug::$bug);
+        #[cfg(not(test))]
+        let is_planted = false;
+        is_planted
+    }};
+}
 
 /// The descriptor that becomes readable when a stream has something for its user.
 #[derive(Debug)]
@@ -234,6 +245,9 @@ impl Link {
             if let Some(Open { role: Role::Client(asking), .. }) = self.streams.get_mut(&id)
                 && let Some(question) = asking.ask(micros, id.into())
             {
+                if planted!(AskedOnce) && asking.call(micros).is_some_and(|call| call.waited_us > 50_000) {
+                    continue;
+                }
                 self.say(question);
             }
         }
@@ -272,7 +286,9 @@ impl Link {
     fn lose(&mut self, reason: ConnectionError) {
         self.is_established = false;
         self.lost.get_or_insert_with(|| Arc::new(LinkError::new(reason)));
-        self.streams.values_mut().for_each(Open::ring);
+        if !planted!(NoBellOnLoss) {
+            self.streams.values_mut().for_each(Open::ring);
+        }
     }
 
     fn on_stream(&mut self, now: Instant, event: StreamEvent) {
@@ -286,7 +302,9 @@ impl Link {
             StreamEvent::Writable { id } => {
                 if let Some(open) = self.streams.get_mut(&id) {
                     open.is_full = false;
-                    open.ring();
+                    if !planted!(NoBellForRoom) {
+                        open.ring();
+                    }
                 }
             }
             StreamEvent::Stopped { id, error_code } => {
@@ -315,16 +333,27 @@ impl Link {
                     let Some(id) = stream(self, number) else { continue };
                     if let Some(Open { role: Role::Server(serving), .. }) = self.streams.get(&id) {
                         let answer = serving.answer(micros, number, start, end);
+                        #[cfg(test)]
+                        let answer = super::simulation::answer(answer);
                         if let Message::State { state, .. } = answer {
                             asked::note(state);
                         }
                         self.say(answer);
                     }
                 }
-                Some(Message::State { stream: number, start, state, before, ms }) => {
-                    let Some(id) = stream(self, number) else { continue };
+                Some(Message::State { stream: number, start, end, state, before, ms }) => {
+                    let Some(mut id) = stream(self, number) else { continue };
+                    if planted!(StateOfAnother) {
+                        id = self.waiting.first().copied().unwrap_or(id);
+                    }
                     if let Some(Open { role: Role::Client(asking), .. }) = self.streams.get_mut(&id) {
-                        asking.on_state(start, state, before, ms);
+                        let mut bytes = start..end;
+                        match asking.call(micros) {
+                            Some(call) if planted!(StateOfEarlier) => bytes.start = call.bytes.start,
+                            Some(call) if planted!(StateOfPart) => bytes.end = call.bytes.end,
+                            _ => {}
+                        }
+                        asking.on_state(bytes, state, before, ms);
                     }
                 }
                 None => {}
@@ -337,13 +366,13 @@ impl Link {
         let micros = self.micros(now);
         let trip = self.trip();
         let Some(open) = self.streams.get_mut(&id) else { return };
-        if open.end.is_some() || open.inbox_bytes >= INBOX_BYTES {
+        if open.end.is_some() || (open.inbox_bytes >= INBOX_BYTES && !planted!(InboxUnlimited)) {
             return;
         }
         let mut stream = self.connection.recv_stream(id);
         let Ok(mut chunks) = stream.read(true) else { return };
         let before = open.inbox_bytes;
-        while open.inbox_bytes < INBOX_BYTES {
+        while open.inbox_bytes < INBOX_BYTES || planted!(InboxUnlimited) {
             match chunks.next(CHUNK_BYTES) {
                 Ok(Some(chunk)) => {
                     open.inbox_bytes += chunk.bytes.len();
@@ -367,14 +396,14 @@ impl Link {
             match &mut open.role {
                 Role::Client(asking) => {
                     asking.on_bytes(micros, trip);
-                    if asking.timeout().is_none() {
+                    if asking.timeout().is_none() && !planted!(WaitsForEver) {
                         self.waiting.retain(|waiting| *waiting != id);
                     }
                 }
                 Role::Server(serving) => serving.on_arrived(arrived),
             }
         }
-        if arrived > 0 || open.end.is_some() {
+        if (arrived > 0 && !planted!(NoBellForBytes)) || open.end.is_some() {
             open.ring();
         }
     }
@@ -423,6 +452,10 @@ impl Link {
         }
         let open = self.streams.get_mut(&id).ok_or(Gone::Closed)?;
         let mut count = 0;
+        if planted!(EndTooEarly) && open.end.is_some() {
+            open.inbox.clear();
+            open.inbox_bytes = 0;
+        }
         while let Some(mut bytes) = open.inbox.pop_front() {
             if bytes.len() > limit - count {
                 let taken = bytes.split_to(limit - count);
@@ -475,6 +508,12 @@ impl Link {
             // Without a handshake no byte of a stream has left.
             Role::Client(asking) => {
                 let has_left = open.written > 0 && self.was_established();
+                if open.stopped.is_some() && planted!(StopMeansNo) {
+                    return Ran::No;
+                }
+                if self.lost.is_some() && planted!(LossMeansNo) {
+                    return Ran::No;
+                }
                 asking.ran(has_left, open.stopped)
             }
             Role::Server(_) => Ran::Unknown,
@@ -578,13 +617,31 @@ impl Link {
         self.waiting.retain(|waiting| *waiting != id);
         let read = match &open.role {
             Role::Client(_) => 0,
+            Role::Server(serving) if planted!(StopCountsArrived) => serving.read() + open.inbox_bytes as u64,
             Role::Server(serving) => serving.read(),
         };
-        match self.connection.send_stream(id).finish() {
-            Ok(()) | Err(FinishError::Stopped(_) | FinishError::ClosedStream) => {}
+        if !planted!(NeverFinished) {
+            match self.connection.send_stream(id).finish() {
+                Ok(()) | Err(FinishError::Stopped(_) | FinishError::ClosedStream) => {}
+            }
+        }
+        if planted!(NeverStopped) {
+            return;
         }
         // It may have been read to its end.
         let _ = self.connection.recv_stream(id).stop(VarInt::from_u64(read).unwrap_or(VarInt::MAX));
+    }
+
+    /// Returns the bytes of a stream that have arrived and were not read.
+    #[cfg(test)]
+    pub(super) fn inbox_bytes(&self, id: StreamId) -> usize {
+        self.streams.get(&id).map_or(0, |open| open.inbox_bytes)
+    }
+
+    /// Returns the streams that are said to wait for an answer.
+    #[cfg(test)]
+    pub(super) fn waiting(&self) -> &[StreamId] {
+        &self.waiting
     }
 
     /// Ends the connection.

@@ -2,7 +2,7 @@
 //!
 //! Read [`QuicStream`] first: a bidirectional stream of a connection. `link` is the connection
 //! without input or output, with its calls ([`bifrost_rex`]); `wired` its lock; `port` the socket,
-//! its timers, its thread and the right to receive; `listening` the new connections of a
+//! its timers and its thread; `baton` the right to receive; `listening` the new connections of a
 //! listener; `receiver` the receiving; `settings` the parameters of QUIC; `error` the ends of
 //! connections.
 //!
@@ -16,12 +16,15 @@
 //! its bell, which is readable when there is something for a user that waits.
 
 pub mod asked;
+mod baton;
 pub(crate) mod error;
 mod link;
 mod listening;
 mod port;
 mod receiver;
 mod settings;
+#[cfg(test)]
+mod simulation;
 mod wired;
 
 use std::collections::HashMap;
@@ -49,6 +52,12 @@ use crate::identity::Identity;
 use crate::pin::Pin;
 use crate::tls::{self, CertificateFileError, Protocol, TlsError, TlsOptions, Trusting, Witness, names_of};
 use crate::want::Want;
+
+/// The locks and atomics of `baton`.
+mod sync {
+    pub(super) use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
+    pub(super) use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+}
 
 /// The silence of a connection after which a new stream first makes sure that the peer lives.
 const SURE: Duration = Duration::from_secs(1);

@@ -18,8 +18,8 @@ use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use quinn_proto::{ClientConfig, ConnectError, ConnectionHandle, Endpoint, Transmit};
@@ -28,6 +28,7 @@ use rustc_hash::FxHashMap;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::time::Timespec;
 
+use super::baton::Baton;
 use super::link::{Bell, Link};
 use super::listening::{Accepted, Listening, QuicLimits};
 use super::receiver::Receiver;
@@ -113,7 +114,7 @@ impl Port {
             sleeps_until: AtomicU64::new(0),
             epoch: Instant::now(),
             receiver: Mutex::new(Receiver::new(Instant::now())),
-            baton: Baton::default(),
+            baton: Baton::new(),
             listening,
             is_ended: AtomicBool::new(false),
         });
@@ -232,58 +233,6 @@ pub(crate) fn bell() -> io::Result<Arc<Bell>> {
     Ok(Arc::new(Bell { event, attention: Arc::new(Attention::default()) }))
 }
 
-/// The baton: the right to receive from the socket, for one thread at a time.
-///
-/// The thread of the port has it while nobody waits for a stream in a read. A read that waits takes
-/// it, if it is free, receives for all, and lets go of it when its own bytes are there: so an
-/// exchange needs no wake-up of another thread. While reads take it, the thread keeps away from it.
-///
-/// ```text
-///            wanted                         free for NAP
-/// thread has it ---> free <---> a read has it
-///      ^               |            |  for longer than HELD: the thread sleeps,
-///      +---------------+            |  and the read wakes it when it lets go
-/// ```
-#[derive(Debug, Default)]
-pub(super) struct Baton {
-    /// A read would have taken it, but the thread had it.
-    pub(super) is_wanted: AtomicBool,
-    /// Since when a read has it, in microseconds after the port's begin; 0 if none has.
-    pub(super) held_since: AtomicU64,
-    /// When the last read has let go of it.
-    pub(super) freed_at: AtomicU64,
-    /// Reads that wait for their bells, because another one has it.
-    pub(super) waiting: AtomicUsize,
-    /// True while the thread sleeps until it is told.
-    pub(super) is_asleep: AtomicBool,
-    pub(super) told: Mutex<bool>,
-    pub(super) tell: Condvar,
-}
-
-/// The time after which the thread takes a baton that nobody has taken, and that of its looks.
-const NAP: Duration = Duration::from_micros(500);
-/// The time after which the thread waits to be told that a read has let go of the baton.
-const HELD: Duration = Duration::from_millis(1);
-
-impl Baton {
-    pub(super) fn tell(&self) {
-        *lock(&self.told) = true;
-        self.tell.notify_one();
-    }
-
-    /// Waits to be told, or for some time.
-    fn nap(&self, time: Option<Duration>) {
-        let mut told = lock(&self.told);
-        if !*told {
-            told = match time {
-                Some(time) => self.tell.wait_timeout(told, time).unwrap_or_else(PoisonError::into_inner).0,
-                None => self.tell.wait(told).unwrap_or_else(PoisonError::into_inner),
-            };
-        }
-        *told = false;
-    }
-}
-
 impl Port {
     pub(super) fn micros(&self) -> u64 {
         // Not 0, which says that nobody has it.
@@ -292,43 +241,13 @@ impl Port {
 
     /// The work of the port's thread.
     pub(super) fn run(self: &Arc<Port>) {
-        loop {
-            {
-                let mut receiver = lock(&self.receiver);
-                while !self.baton.is_wanted.swap(false, Ordering::AcqRel) {
-                    receiver.turn(self, None, None);
-                    if self.is_ended.load(Ordering::Acquire) && receiver.end(self) {
-                        return;
-                    }
-                }
-                self.baton.freed_at.store(self.micros(), Ordering::SeqCst);
-            }
-            self.keep_away();
-        }
-    }
-
-    /// Waits until no read has the baton, nor has had it for a while.
-    pub(super) fn keep_away(&self) {
-        let baton = &self.baton;
-        while !self.is_ended.load(Ordering::Acquire) {
-            let (now, held) = (self.micros(), baton.held_since.load(Ordering::SeqCst));
-            let free = now.saturating_sub(baton.freed_at.load(Ordering::SeqCst));
-            if held == 0 {
-                if free >= NAP.as_micros() as u64 || baton.waiting.load(Ordering::SeqCst) > 0 {
-                    return;
-                }
-                baton.nap(Some(NAP));
-            } else if now.saturating_sub(held) < HELD.as_micros() as u64 {
-                baton.nap(Some(NAP));
-            } else {
-                baton.is_asleep.store(true, Ordering::SeqCst);
-                // SeqCst on both sides: either this sees that it is free, or the read that lets go
-                // of it sees that the thread sleeps.
-                if baton.held_since.load(Ordering::SeqCst) != 0 {
-                    baton.nap(None);
-                }
-                baton.is_asleep.store(false, Ordering::SeqCst);
-            }
+        let is_ended = || self.is_ended.load(Ordering::Acquire);
+        let turn = |receiver: &mut Receiver| {
+            receiver.turn(self, None, None);
+            !(is_ended() && receiver.end(self))
+        };
+        while self.baton.take_turns(&self.receiver, || self.micros(), turn) {
+            self.baton.keep_away(|| self.micros(), is_ended);
         }
     }
 
@@ -340,21 +259,11 @@ impl Port {
         deadline: Option<Instant>,
         mut is_done: impl FnMut() -> bool,
     ) -> bool {
-        let Ok(mut receiver) = self.receiver.try_lock() else {
-            self.baton.is_wanted.store(true, Ordering::Release);
-            return false;
+        let receive = |receiver: &mut Receiver| {
+            while !is_done() {
+                receiver.turn(self, deadline, Some(bell));
+            }
         };
-        let baton = &self.baton;
-        baton.held_since.store(self.micros(), Ordering::SeqCst);
-        while !is_done() {
-            receiver.turn(self, deadline, Some(bell));
-        }
-        drop(receiver);
-        baton.freed_at.store(self.micros(), Ordering::SeqCst);
-        baton.held_since.store(0, Ordering::SeqCst);
-        if baton.is_asleep.load(Ordering::SeqCst) || baton.waiting.load(Ordering::SeqCst) > 0 {
-            baton.tell();
-        }
-        true
+        self.baton.receive(&self.receiver, || self.micros(), receive)
     }
 }

@@ -159,14 +159,7 @@ impl Wired {
         if self.link().arm(Instant::now(), id, Want::Bytes) {
             return Ok(true);
         }
-        port.baton.waiting.fetch_add(1, Ordering::SeqCst);
-        // If nobody has the baton now, the thread takes it.
-        if port.baton.held_since.load(Ordering::SeqCst) == 0 {
-            port.baton.tell();
-        }
-        let woken = crate::socket::wait_for(&bell.event, PollFlags::IN, deadline);
-        port.baton.waiting.fetch_sub(1, Ordering::SeqCst);
-        woken
+        port.baton.wait(|| crate::socket::wait_for(&bell.event, PollFlags::IN, deadline))
     }
 
     /// Wakes all threads that wait for a change.
