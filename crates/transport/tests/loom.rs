@@ -170,7 +170,7 @@ struct Port {
 }
 
 /// The most switches from a thread that could go on.
-const PREEMPTIONS: usize = 2;
+const PREEMPTIONS: usize = 3;
 /// Long after any read has taken the baton: the thread sleeps until it is told.
 const LATE: u64 = 100_000;
 
