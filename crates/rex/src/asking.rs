@@ -102,8 +102,12 @@ impl Asking {
         Some(Message::Ask { stream, start: self.call.start, end: self.call.end })
     }
 
-    /// Notes an answer. True if it is about the call that waits.
+    /// Notes an answer. True if it is about the call that waits. An answer about bytes that were
+    /// never written is ignored.
     pub fn on_state(&mut self, start: u64, state: CallState, before: u32, ms: u32) -> bool {
+        if start >= self.call.end {
+            return false;
+        }
         if state >= CallState::Begun {
             // Of an earlier call, too: its session has read beyond its start.
             self.begun = self.begun.max(start + 1);
@@ -227,6 +231,11 @@ mod tests {
         asking.on_bytes(Micros(1), TRIP);
         asking.on_flush(Micros(2), 20, TRIP);
         assert_eq!((asking.ran(true, None), asking.ran(true, Some(10))), (Ran::Unknown, Ran::No));
+        // Nor does an answer about bytes that were never written.
+        for start in [20, 21, u64::MAX] {
+            assert!(!asking.on_state(start, CallState::Begun, 0, 0));
+            assert_eq!(asking.ran(true, None), Ran::Unknown);
+        }
         asking.on_state(10, CallState::Answered, 0, 0);
         assert_eq!(asking.ran(true, None), Ran::Began);
     }
