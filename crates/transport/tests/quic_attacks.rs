@@ -418,6 +418,24 @@ fn streams_beyond_their_number_end_the_connection_alone() {
 }
 
 #[test]
+fn more_streams_are_allowed_as_they_are_used_up_to_their_number() {
+    let mut server = Server::new();
+    let mut hostile = server.hostile(&[(MAX_STREAMS_BIDI, 5_000)]);
+    for _ in 0..1024 / 16 {
+        let ids = [(); 16].map(|()| hostile.open(Dir::Bi));
+        for id in ids {
+            hostile.write(id, b"s");
+        }
+        hostile.until("echoed", |hostile| ids.iter().all(|id| hostile.inbox.contains_key(id)));
+    }
+    let beyond = hostile.open(Dir::Bi);
+    hostile.write(beyond, b"beyond");
+    assert_eq!(ended(&mut hostile, "a stream"), STREAM_LIMIT_ERROR);
+    server.check();
+    assert_eq!(server.others().len(), 1024);
+}
+
+#[test]
 fn frames_that_no_client_sends_end_the_connection_alone() {
     let mut server = Server::new();
     // Numbers of QUIC: two bits say the length.

@@ -24,7 +24,7 @@ use rustc_hash::FxHashMap;
 
 use super::asked;
 use super::error::LinkError;
-use super::settings::PING_EVERY;
+use super::settings::{PING_EVERY, STREAMS_FIRST, STREAMS_MAX};
 use crate::attention::Attention;
 use crate::want::Want;
 
@@ -119,6 +119,8 @@ pub(crate) struct Link {
     streams: FxHashMap<StreamId, Open>,
     /// Streams of the peer that were not handed over.
     opened: Vec<StreamId>,
+    /// Streams that the peer of a server may have open.
+    allowed: u32,
     /// Streams that wait for an answer, and may ask.
     waiting: Vec<StreamId>,
     is_established: bool,
@@ -136,6 +138,7 @@ impl Link {
             epoch: now,
             streams: FxHashMap::default(),
             opened: Vec::new(),
+            allowed: STREAMS_FIRST,
             waiting: Vec::new(),
             is_established: false,
             lost: None,
@@ -281,6 +284,7 @@ impl Link {
                 while let Some(id) = self.connection.streams().accept(Dir::Bi) {
                     self.opened.push(id);
                 }
+                self.allow();
             }
             StreamEvent::Readable { id } => self.pull(now, id),
             StreamEvent::Writable { id } => {
@@ -299,6 +303,15 @@ impl Link {
             StreamEvent::Opened { dir: Dir::Uni }
             | StreamEvent::Finished { .. }
             | StreamEvent::Available { .. } => {}
+        }
+    }
+
+    /// Lets the client have twice as many streams, once it has half of those that it may.
+    fn allow(&mut self) {
+        let used = self.streams.len() + self.opened.len();
+        while self.allowed < STREAMS_MAX && 2 * used >= self.allowed as usize {
+            self.allowed = (2 * self.allowed).min(STREAMS_MAX);
+            self.connection.set_max_concurrent_streams(Dir::Bi, VarInt::from_u32(self.allowed));
         }
     }
 
@@ -401,6 +414,9 @@ impl Link {
         let (is_armed, is_rung, is_full, written) = (false, false, false, 0);
         let open = Open { bell, is_armed, is_rung, is_full, inbox, inbox_bytes, end, stopped, written, role };
         self.streams.insert(id, open);
+        if self.connection.side().is_server() {
+            self.allow();
+        }
     }
 
     /// Appends bytes that are there to `into`, `limit` at most. `Some(0)`: the end. `None`: nothing
