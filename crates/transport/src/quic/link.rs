@@ -244,9 +244,14 @@ impl Link {
     }
 
     fn say(&mut self, message: Message) {
+        self.say_bytes(message.write().into());
+    }
+
+    /// Sends a datagram of the connection.
+    pub(crate) fn say_bytes(&mut self, bytes: Bytes) {
         // One that has no room takes the place of an older one, and a peer without datagrams is
         // asked nothing.
-        let _ = self.connection.datagrams().send(message.write().into(), true);
+        let _ = self.connection.datagrams().send(bytes, true);
     }
 
     /// Returns the next packets to send.

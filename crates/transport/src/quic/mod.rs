@@ -16,6 +16,7 @@
 //! its bell, which is readable when there is something for a user that waits.
 
 pub mod asked;
+pub mod detached;
 pub(crate) mod error;
 mod link;
 mod listening;
