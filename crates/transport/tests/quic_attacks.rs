@@ -201,7 +201,7 @@ fn packets_of_a_connection_that_has_ended_run_nothing() {
         for datagram in &replayed {
             let other = stranger();
             other.send_to(datagram, server.office.socket()).unwrap();
-            let answered = bytes_at(&other, Duration::from_millis(50));
+            let answered = bytes_at(&other, Duration::from_millis(100));
             let is_long = datagram[0] & 0x80 != 0;
             // A stateless reset is shorter than its cause.
             assert!(answered <= if is_long { 3 * datagram.len() } else { datagram.len() - 1 });
@@ -263,7 +263,7 @@ fn answers_to_strangers_are_no_longer_than_their_causes() {
     for datagram in [&hello, &other_version, &unknown, &hello[..200].to_vec()] {
         let stranger = stranger();
         stranger.send_to(datagram, server.office.socket()).unwrap();
-        let bytes = bytes_at(&stranger, Duration::from_millis(500));
+        let bytes = bytes_at(&stranger, Duration::from_secs(1));
         assert!(bytes <= datagram.len(), "{bytes} of {}", datagram.len());
         answered.push(bytes > 0);
     }
@@ -524,12 +524,6 @@ fn datagrams_of_any_kind_tell_of_the_own_streams_alone() {
     server.check();
 }
 
-/// The resident bytes of this process.
-fn resident() -> usize {
-    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
-    statm.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * rustix::param::page_size()
-}
-
 #[test]
 fn questions_without_end_are_answered_once_each_at_most() {
     const QUESTIONS: usize = 10_000;
@@ -538,7 +532,6 @@ fn questions_without_end_are_answered_once_each_at_most() {
     let id = hostile.open(Dir::Bi);
     hostile.write(id, b"own");
     hostile.until("echoed", |hostile| hostile.inbox.get(&id).is_some_and(|bytes| bytes == b"own"));
-    let before = resident();
     for round in 0..QUESTIONS {
         hostile.say(Message::Ask { stream: 0, start: 0, end: 3 + round as u64 }.write());
         if round % 50 == 0 {
@@ -549,12 +542,11 @@ fn questions_without_end_are_answered_once_each_at_most() {
         }
     }
     hostile.pass(Duration::from_millis(500));
-    let (answers, grown) = (states(&hostile), resident().saturating_sub(before));
-    println!("{} answers to {QUESTIONS} questions, {} KiB more", answers.len(), grown >> 10);
+    // `random.rs` has the bytes of those that wait.
+    let answers = states(&hostile);
+    println!("{} answers to {QUESTIONS} questions", answers.len());
     assert!(!answers.is_empty() && answers.len() <= QUESTIONS, "{}", answers.len());
     assert!(hostile.datagrams.iter().all(|bytes| bytes.len() <= 26));
-    // Those of the attacker, which keeps all answers, are in it.
-    assert!(grown < 32 << 20, "{grown} bytes");
     hostile.write(id, b"goes on");
     hostile.until("echoed", |hostile| hostile.inbox[&id].ends_with(b"goes on"));
     server.check();

@@ -7,7 +7,7 @@ mod datagrams;
 #[allow(dead_code, reason = "others use the rest")]
 mod random;
 
-use datagrams::quic_datagrams;
+use datagrams::{bytes_for_questions, quic_datagrams};
 use random::{Random, each_of_corpus, repeat};
 
 #[test]
@@ -33,4 +33,14 @@ fn inputs_that_were_found() {
     each_of_corpus("quic_datagrams", |data| {
         quic_datagrams(data);
     });
+}
+
+#[test]
+fn answers_that_wait_are_bounded() {
+    let (few, many, more) = (bytes_for_questions(50), bytes_for_questions(1_000), bytes_for_questions(2_000));
+    println!("{few}, {many} and {more} bytes");
+    // 26 bytes for each, with the frames and packets around them. At most 16 KiB wait, with what
+    // quinn-proto needs for each: so many more questions have no more answers.
+    assert!((50 * 26..50 * 26 + 1_000).contains(&few), "{few}");
+    assert!((4 << 10..17 << 10).contains(&many) && more < many + many / 10, "{many} {more}");
 }

@@ -49,6 +49,11 @@ impl Detached {
         self.link.handle_event(now, event);
     }
 
+    /// Handles what has arrived, and sends nothing.
+    pub fn settle(&mut self, now: Instant) {
+        self.link.settle(now);
+    }
+
     /// Sends the packets that are due, as `Wired::pump` does.
     pub fn pump(
         &mut self,

@@ -72,6 +72,8 @@ struct Side {
     address: SocketAddr,
     /// Datagrams to the other side, under way.
     sent: VecDeque<Vec<u8>>,
+    /// True if it can send nothing, as with a full window of congestion.
+    is_held: bool,
 }
 
 struct World {
@@ -108,7 +110,7 @@ fn certificate() -> &'static TlsServer {
 impl Side {
     fn new(endpoint: Endpoint, port: u16) -> Side {
         let address = SocketAddr::from(([127, 0, 0, 1], port));
-        Side { endpoint, links: HashMap::new(), address, sent: VecDeque::new() }
+        Side { endpoint, links: HashMap::new(), address, sent: VecDeque::new(), is_held: false }
     }
 
     /// Takes a datagram, and sends the packets that are due. Returns a connection that begins.
@@ -155,6 +157,9 @@ impl Side {
 
     fn pump(&mut self, now: Instant, handle: ConnectionHandle) {
         let Some(link) = self.links.get_mut(&handle) else { return };
+        if self.is_held {
+            return link.settle(now);
+        }
         let before = self.sent.len();
         let sent = &mut self.sent;
         link.pump(now, &mut self.endpoint, handle, |transmit, bytes| {
@@ -466,4 +471,30 @@ pub fn quic_datagrams(data: &[u8]) -> usize {
         world.check();
     }
     world.exchanged
+}
+
+/// Asks so often while the server can send nothing; returns the bytes of all packets that it sends
+/// then.
+#[allow(dead_code, reason = "the fuzz target does not use it")]
+pub fn bytes_for_questions(count: usize) -> usize {
+    let mut world = World::new();
+    // Writes to a stream, and has the server take it.
+    world.ask(&mut Choices(&[0, 5, 5, 1]));
+    world.calm();
+    world.serve(&mut Choices(&[0, 100, 1]));
+    world.calm();
+    assert_eq!(world.exchanged, 25);
+    world.server.is_held = true;
+    for _ in 0..count {
+        let link = world.link().expect("a connection");
+        link.say(Message::Ask { stream: 0, start: 0, end: 25 }.write());
+        let (now, own) = (world.now, world.own);
+        world.client.pump(now, own);
+        while world.deliver(true) {}
+    }
+    assert!(world.server.sent.is_empty());
+    world.server.is_held = false;
+    let (now, handle) = (world.now, world.served.expect("a connection"));
+    world.server.pump(now, handle);
+    world.server.sent.iter().map(Vec::len).sum()
 }
