@@ -38,10 +38,13 @@ if ! command -v initdb >/dev/null && ! ls /usr/lib/postgresql/*/bin/initdb >/dev
 fi
 
 # Clients of the text form in the examples are scripts, one over TLS is OpenSSL's, and pages need a browser. The
-# packages of the server have a program for musl, and are checked with the tools of Debian and systemd.
+# packages of the server have a program for musl, and are checked with the tools of Debian and systemd. The bytes of
+# messages are read on an emulated machine of the other byte order.
 for program in jq python3 openssl chromium musl-gcc:musl-tools dpkg-deb:dpkg lintian strace man:man-db \
-  systemd-analyze:systemd etcd:etcd-server protoc:protobuf-compiler; do
+  systemd-analyze:systemd etcd:etcd-server protoc:protobuf-compiler qemu-s390x:qemu-user \
+  s390x-linux-gnu-gcc:gcc-s390x-linux-gnu,libc6-dev-s390x-cross; do
   package="${program#*:}"
+  package="${package//,/ }"
   program="${program%%:*}"
   if ! command -v "$program" >/dev/null; then
     if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || [ "${BIFROST_INSTALL:-yes}" = no ]; then
@@ -49,7 +52,8 @@ for program in jq python3 openssl chromium musl-gcc:musl-tools dpkg-deb:dpkg lin
       exit 1
     fi
     step apt-get update -qq
-    step apt-get install -y -qq --no-install-recommends "$package"
+    # shellcheck disable=SC2086 # Several packages.
+    step apt-get install -y -qq --no-install-recommends $package
   fi
 done
 # The toolchain file names the target of static programs; an installation from before has it not yet.
@@ -71,6 +75,13 @@ step bench/veneers/peers.sh
 step tests cargo test --locked --workspace --features "$features"
 step tests env BIFROST_FUZZ_SECONDS="${BIFROST_FUZZ_SECONDS:-20}" cargo test --locked --workspace --features "$features" \
   --test random --test generated
+# The reference implementations of the wire form and of REX, on the machine of the other byte order.
+if command -v rustup >/dev/null; then
+  step rustup target add s390x-unknown-linux-gnu
+  step tests env CARGO_TARGET_S390X_UNKNOWN_LINUX_GNU_LINKER=s390x-linux-gnu-gcc \
+    CARGO_TARGET_S390X_UNKNOWN_LINUX_GNU_RUNNER="qemu-s390x -L /usr/s390x-linux-gnu" \
+    cargo test --locked --target s390x-unknown-linux-gnu -p bifrost-wire -p bifrost-rex
+fi
 # Without features it is what the README builds.
 step cargo check --locked --workspace
 

@@ -1,16 +1,20 @@
 //! What the fuzz targets run. The bodies live with the tests of the session, of the compiler, of the
-//! store, of nodes and of the trader, which run them on every build for a few seconds
+//! store, of nodes, of the trader, of REX and of QUIC, which run them on every build for a few seconds
 //! (`BIFROST_FUZZ_SECONDS`), with inputs from a seed instead of a fuzzer.
 //!
 //! `fuzz/run.sh` runs all targets, or those named, for some time each, from the inputs in
 //! `fuzz/corpus`; it needs a nightly compiler and `cargo install cargo-fuzz`. Ordinary tests replay
 //! these inputs.
 
+#[path = "../../crates/transport/tests/support/datagrams.rs"]
+mod datagrams;
 #[path = "../../crates/server/tests/support/lines.rs"]
 mod lines;
 #[path = "../../crates/capsule/tests/support/peer.rs"]
 mod peer;
 mod repository;
+#[path = "../../crates/rex/tests/support/bodies.rs"]
+mod rex;
 #[path = "../../crates/session/tests/support/mod.rs"]
 mod session;
 #[path = "../../crates/capsule/tests/support/task_packets.rs"]
@@ -20,9 +24,11 @@ mod theta;
 #[path = "../../crates/trader/tests/support/bodies.rs"]
 mod trader;
 
+pub use datagrams::quic_datagrams;
 pub use lines::text_form;
 pub use peer::capsule_peer;
 pub use repository::bodies::{dump_text, log_bytes, log_entries, log_files, stored_record};
+pub use rex::rex_message;
 pub use session::bodies::{batch_check, wire_decode};
 pub use task_packets::task_packets;
 pub use theta::bodies::{ir_text, theta_text};

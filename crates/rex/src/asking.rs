@@ -102,11 +102,15 @@ impl Asking {
         Some(Message::Ask { stream, start: self.call.start, end: self.call.end })
     }
 
-    /// Notes an answer about the call with these bytes. True if that is the call that waits.
+    /// Notes an answer about the call with these bytes. True if that is the call that waits. An
+    /// answer about bytes that were never written is ignored.
     pub fn on_state(&mut self, bytes: Range<u64>, state: CallState, before: u32, ms: u32) -> bool {
+        if bytes.start >= self.call.end {
+            return false;
+        }
         if state >= CallState::Begun {
             // Of an earlier call, too: its session has read beyond its start.
-            self.begun = self.begun.max(bytes.start.saturating_add(1));
+            self.begun = self.begun.max(bytes.start + 1);
         }
         if !self.waits || bytes.start != self.call.start {
             return false;
@@ -240,6 +244,11 @@ mod tests {
         asking.on_bytes(Micros(1), TRIP);
         asking.on_flush(Micros(2), 20, TRIP);
         assert_eq!((asking.ran(true, None), asking.ran(true, Some(10))), (Ran::Unknown, Ran::No));
+        // Nor does an answer about bytes that were never written.
+        for start in [20, 21, u64::MAX] {
+            assert!(!asking.on_state(start..u64::MAX, CallState::Begun, 0, 0));
+            assert_eq!(asking.ran(true, None), Ran::Unknown);
+        }
         asking.on_state(10..20, CallState::Answered, 0, 0);
         assert_eq!(asking.ran(true, None), Ran::Began);
     }

@@ -38,6 +38,7 @@
 //!   receiver   the receiving
 //!   settings   the parameters of QUIC
 //!   asked      counts of questions
+//!   detached   a connection without a socket, for tests
 //!   error      the ends of connections
 //! shm        a stream over two rings in memory shared by both processes
 //!   mapped     the shared memory itself: the only unsafe code
@@ -83,6 +84,8 @@ pub use identity::Identity;
 pub use listener::{AcceptError, ListenError, ListenOptions, Listener, SHORTAGE_PAUSE, Shortage, Stopper};
 pub use pin::{Pin, PinError};
 pub use quic::asked::answers as answered_questions;
+#[doc(hidden)]
+pub use quic::detached;
 pub use quic::{CallWatch, LinkError, QuicLimits};
 pub use rest::{Closed, PeerSilent};
 pub use shm::{RING_BYTES_DEFAULT, RING_BYTES_MAX, RING_BYTES_MIN, spin_max_default};

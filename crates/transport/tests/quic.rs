@@ -5,81 +5,16 @@ mod common;
 #[path = "../../cli/src/bench/echo/proxy.rs"]
 mod proxy;
 
-use std::net::{SocketAddr, UdpSocket};
+use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
 use bifrost_transport::{
     Address, CallState, Clients, ConnectError, ConnectOptions, Identity, LinkError, ListenOptions, Listener,
     QuicLimits, Ran, ReadError, Stream, TlsError, TlsServer,
 };
-use common::{address_of, far, read_exact, read_to_end, self_signed};
+use common::quic::{Office, SOON, any, echo, first_datagram, say};
+use common::{far, read_exact, read_to_end};
 use proxy::{Proxy, Weather};
-
-/// Nothing here takes longer, on a busy machine either.
-const SOON: Duration = Duration::from_secs(30);
-
-struct Office {
-    // Dropped after the listener.
-    _folder: tempfile::TempDir,
-    listener: Listener,
-    options: ListenOptions,
-}
-
-impl Office {
-    fn new() -> Office {
-        Office::with(QuicLimits { handshakes_per_second: 1000, ..QuicLimits::default() })
-    }
-
-    fn with(quic: QuicLimits) -> Office {
-        let folder = tempfile::tempdir().unwrap();
-        let options = ListenOptions { quic, ..self_signed(folder.path()) };
-        let listener = Listener::bind(&any(0), &options).unwrap();
-        Office { _folder: folder, listener, options }
-    }
-
-    fn address(&self) -> Address {
-        address_of(&self.listener, &self.options)
-    }
-
-    /// The address with another port: that of a proxy.
-    fn through(&self, port: u16) -> Address {
-        any(port).with_pin(self.options.tls.as_ref().unwrap().pin())
-    }
-
-    fn socket(&self) -> SocketAddr {
-        SocketAddr::from(([127, 0, 0, 1], self.listener.local_address().port().unwrap()))
-    }
-
-    /// A client and its stream here; the first byte was read.
-    fn pair(&self, address: &Address) -> (Stream, Stream) {
-        let mut client = connect(address);
-        say(&mut client, b"?");
-        let mut server = loop {
-            // Streams of clients that went without a byte have ended.
-            let (mut server, mut first) = (self.listener.accept().unwrap().unwrap(), Vec::new());
-            if server.read(&mut first, 1, far()).unwrap() > 0 {
-                assert_eq!(first, b"?");
-                break server;
-            }
-        };
-        say(&mut server, b"!");
-        assert_eq!(read_exact(&mut client, 1), b"!");
-        (client, server)
-    }
-}
-
-fn any(port: u16) -> Address {
-    Address::Quic { host: "127.0.0.1".to_owned(), port, pin: None }
-}
-
-fn connect(address: &Address) -> Stream {
-    Stream::connect(address, &ConnectOptions { timeout: SOON, ..ConnectOptions::default() }).unwrap()
-}
-
-fn say(stream: &mut Stream, bytes: &[u8]) {
-    stream.write(bytes, far()).unwrap();
-    stream.flush();
-}
 
 /// Waits until the server has told so much of the call that waits.
 fn wait_for(client: &Stream, wanted: CallState) {
@@ -171,15 +106,6 @@ fn streams_of_a_process_share_a_connection() {
         assert_eq!(read_exact(client, 6), b"and on");
     }
     assert_eq!(pairs[0].1.describe_peer(), pairs[49].1.describe_peer());
-}
-
-/// Echoes until its client ends.
-fn echo(mut server: Stream) {
-    let mut bytes = Vec::new();
-    while server.read(&mut bytes, 1 << 16, far()).unwrap() > 0 {
-        say(&mut server, &bytes);
-        bytes.clear();
-    }
 }
 
 #[test]
@@ -315,18 +241,6 @@ fn half_done_handshakes_do_not_keep_others_out() {
     office.pair(&office.address());
     assert!(start.elapsed() < SOON);
     blocked.into_iter().for_each(|thread| thread.join().unwrap());
-}
-
-/// The first datagram of a client.
-fn first_datagram(office: &Office) -> Vec<u8> {
-    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let address = office.through(silent.local_addr().unwrap().port());
-    let options = ConnectOptions { timeout: Duration::from_millis(50), ..ConnectOptions::default() };
-    assert!(Stream::connect(&address, &options).is_err());
-    let mut bytes = vec![0; 65_536];
-    let (length, _) = silent.recv_from(&mut bytes).unwrap();
-    bytes.truncate(length);
-    bytes
 }
 
 #[test]

@@ -24,7 +24,7 @@ use rustc_hash::FxHashMap;
 
 use super::asked;
 use super::error::LinkError;
-use super::settings::PING_EVERY;
+use super::settings::{PING_EVERY, STREAMS_FIRST, STREAMS_MAX};
 use crate::attention::Attention;
 use crate::want::Want;
 
@@ -130,6 +130,8 @@ pub(crate) struct Link {
     streams: FxHashMap<StreamId, Open>,
     /// Streams of the peer that were not handed over.
     opened: Vec<StreamId>,
+    /// Streams that the peer of a server may have open.
+    allowed: u32,
     /// Streams that wait for an answer, and may ask.
     waiting: Vec<StreamId>,
     is_established: bool,
@@ -147,6 +149,7 @@ impl Link {
             epoch: now,
             streams: FxHashMap::default(),
             opened: Vec::new(),
+            allowed: STREAMS_FIRST,
             waiting: Vec::new(),
             is_established: false,
             lost: None,
@@ -255,9 +258,14 @@ impl Link {
     }
 
     fn say(&mut self, message: Message) {
+        self.say_bytes(message.write().into());
+    }
+
+    /// Sends a datagram of the connection.
+    pub(crate) fn say_bytes(&mut self, bytes: Bytes) {
         // One that has no room takes the place of an older one, and a peer without datagrams is
         // asked nothing.
-        let _ = self.connection.datagrams().send(message.write().into(), true);
+        let _ = self.connection.datagrams().send(bytes, true);
     }
 
     /// Returns the next packets to send.
@@ -297,6 +305,7 @@ impl Link {
                 while let Some(id) = self.connection.streams().accept(Dir::Bi) {
                     self.opened.push(id);
                 }
+                self.allow();
             }
             StreamEvent::Readable { id } => self.pull(now, id),
             StreamEvent::Writable { id } => {
@@ -317,6 +326,15 @@ impl Link {
             StreamEvent::Opened { dir: Dir::Uni }
             | StreamEvent::Finished { .. }
             | StreamEvent::Available { .. } => {}
+        }
+    }
+
+    /// Lets the client have twice as many streams, once it has half of those that it may.
+    fn allow(&mut self) {
+        let used = self.streams.len() + self.opened.len();
+        while self.allowed < STREAMS_MAX && 2 * used >= self.allowed as usize {
+            self.allowed = (2 * self.allowed).min(STREAMS_MAX);
+            self.connection.set_max_concurrent_streams(Dir::Bi, VarInt::from_u32(self.allowed));
         }
     }
 
@@ -430,6 +448,9 @@ impl Link {
         let (is_armed, is_rung, is_full, written) = (false, false, false, 0);
         let open = Open { bell, is_armed, is_rung, is_full, inbox, inbox_bytes, end, stopped, written, role };
         self.streams.insert(id, open);
+        if self.connection.side().is_server() {
+            self.allow();
+        }
     }
 
     /// Appends bytes that are there to `into`, `limit` at most. `Some(0)`: the end. `None`: nothing

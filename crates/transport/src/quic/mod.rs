@@ -17,6 +17,7 @@
 
 pub mod asked;
 mod baton;
+pub mod detached;
 pub(crate) mod error;
 mod link;
 mod listening;

@@ -2,7 +2,8 @@
 //!
 //! A listener has a port of its own; the client streams of a process share one for each family of
 //! addresses. Each port has one thread, the **receiver**: it takes packets from the socket, gives
-//! them to their connections, and does what is due. A thread that writes to a stream sends by itself.
+//! them to their connections, and does what is due. A thread that writes to a stream sends by
+//! itself.
 //!
 //! Locks, in the order in which they may be taken: the links of the port; a link; the endpoint or
 //! the timers. No lock is held over a call of the system but that of a link, while it sends.

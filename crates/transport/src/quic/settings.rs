@@ -16,6 +16,8 @@ pub(crate) const SILENCE: Duration = Duration::from_secs(30);
 pub(crate) const PING_EVERY: Duration = Duration::from_secs(15);
 /// Most streams of a connection at a time.
 pub(crate) const STREAMS_MAX: u32 = 1024;
+/// The same at first: quinn-proto reserves some 70 bytes for each that may be opened.
+pub(crate) const STREAMS_FIRST: u32 = 64;
 /// Bytes of a stream that may be under way before they are read.
 const STREAM_WINDOW: u32 = 1 << 20;
 /// Bytes of a connection that may be under way before they are read.
@@ -38,7 +40,7 @@ const PACKET_BYTES_MAX: u16 = 8_952;
 const DATAGRAM_BYTES: usize = 16 << 10;
 
 /// Returns the settings of connections with peers of this machine, or of others, of which the peer
-/// may open so many streams.
+/// may open so many streams at first.
 pub(crate) fn transport(is_local: bool, streams_max: u32) -> Arc<TransportConfig> {
     let mut config = TransportConfig::default();
     let mut acks = AckFrequencyConfig::default();
@@ -101,7 +103,7 @@ pub(crate) fn server(
     let config = ServerConfig::with_crypto(Arc::new(crypto));
     Ok([true, false].map(|is_local| {
         let mut config = config.clone();
-        config.transport_config(transport(is_local, STREAMS_MAX));
+        config.transport_config(transport(is_local, STREAMS_FIRST));
         Arc::new(config)
     }))
 }

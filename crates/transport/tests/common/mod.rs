@@ -3,6 +3,7 @@
 #![allow(dead_code)] // Each test program uses its part.
 
 pub mod office;
+pub mod quic;
 
 use std::time::{Duration, Instant};
 
