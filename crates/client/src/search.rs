@@ -54,7 +54,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 const LATE: Duration = Duration::from_secs(1);
 
 /// The schemes of servers that a blocking session can use.
-const SCHEMES: [&str; 6] = ["shm", "unix", "tls", "tcp", "wss", "ws"];
+const SCHEMES: [&str; 7] = ["shm", "unix", "tls", "quic", "tcp", "wss", "ws"];
 
 /// A search for servers of a service, by a URL such as `trader://host/DataBase?region=eu`.
 ///

@@ -1,7 +1,7 @@
 // Opening a session: an address, a connection, the greeting.
 
 import type { Connection, ConnectionOptions, Dial } from "./connection.js";
-import { ClosedError } from "./errors.js";
+import { ConnectError } from "./errors.js";
 import { limit, type Limit } from "./limit.js";
 import { Failure, type Ending } from "./recorder/failure.js";
 import { Greeting, Refusal } from "./recorder/greeting.js";
@@ -28,7 +28,7 @@ export interface Options extends ConnectionOptions, SessionOptions {
   readonly signal?: AbortSignal;
 }
 
-const closed = (ending: Ending): ClosedError => new ClosedError(new Failure("closed", { ending }));
+const unable = (ending: Ending): ConnectError => new ConnectError(new Failure("closed", { ending }));
 
 /** Exchanges greetings over a connection. */
 async function greet(
@@ -85,14 +85,14 @@ async function greet(
           try {
             take(bytes);
           } catch (error) {
-            reject(error instanceof Refusal ? closed(error.ending) : error);
+            reject(error instanceof Refusal ? unable(error.ending) : error);
           }
         }
       },
       ended(error) {
         if (session) session.$ended(error);
         const text = error?.message ?? "the server has closed the connection";
-        reject(closed({ by: "connection", text, cause: error ?? undefined }));
+        reject(unable({ by: "connection", text, cause: error ?? undefined }));
       },
     });
     connection.write(greeting.questions);
@@ -134,7 +134,7 @@ export const connectWith =
       } catch (error) {
         if (error instanceof TypeError || signal.aborted) throw error;
         const text = error instanceof Error ? error.message : String(error);
-        throw closed({ by: "connection", text: `${address}: ${text}`, cause: error });
+        throw unable({ by: "connection", text: `${address}: ${text}`, cause: error });
       }
       return greet(connection, stubs, token, options, signal);
     };
@@ -142,7 +142,7 @@ export const connectWith =
       return await open("");
     } catch (error) {
       // A server asks for the token by refusing a client without.
-      const asked = error instanceof ClosedError && error.number === ERROR_BAD_TOKEN;
+      const asked = error instanceof ConnectError && error.number === ERROR_BAD_TOKEN;
       if (!asked || !options.token || address.startsWith("unix:")) throw error;
       return await open(options.token);
     } finally {

@@ -108,7 +108,7 @@ test("traders are asked until one answers", async () => {
   using silent = await Silent.listen();
   // One that is gone, and one that is stopped: it takes the connection, and hangs.
   const hanging = await Server.trader();
-  hanging.kill("SIGSTOP");
+  await hanging.stop();
   const traders = [NOBODY, silent.address, hanging.urls[0] as string, trader.urls[0] as string];
   try {
     process.env["BIFROST_TRADER"] = traders.join(", ");
@@ -145,7 +145,7 @@ test("a server that hangs keeps no process", async () => {
   await rejects(connect(url, { timeout: 100 }), /has not answered within 100 ms/);
   const session = await connect(server.urls[1] as string, { timeout: 1_000 });
   equal(sockets(), before + 1);
-  server.kill("SIGSTOP");
+  await server.stop();
   await rejects(session.lookup("database", DataBase).fetch("eve").visits().claim(), /has not answered within 1000 ms/);
   equal(sockets(), before);
 });

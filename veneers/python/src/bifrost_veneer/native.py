@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 #: The version of this package.
 VERSION: Final = "0.1.0"
 #: The interface between the packages. Development changes it without the version.
-INTERFACE: Final = 2
+INTERFACE: Final = 3
 
 _NAME = "bifrost_native"
 _ANYWAY = "or set BIFROST_NATIVE=0 to record without it"

@@ -43,7 +43,7 @@ PATIENCE = 5.0
 #: The name of the trader's object at its server.
 _TRADER = "trader"
 #: The schemes of servers that sessions can use.
-SCHEMES = (*(["shm"] if native.module else []), "unix", "tls", "tcp", "wss", "ws")
+SCHEMES = (*(["shm", "quic"] if native.module else []), "unix", "tls", "tcp", "wss", "ws")
 
 P = TypeVar("P", bound=Stub[Any])
 
