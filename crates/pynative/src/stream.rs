@@ -165,8 +165,8 @@ pub(crate) fn connect(
     }
     let timeout = seconds(timeout)?;
     // A file without one of the key has the key, too.
-    let certificate =
-        certificate.map(|certificate| KeyFiles { key: key.unwrap_or_else(|| certificate.clone()), certificate });
+    let certificate = certificate
+        .map(|certificate| KeyFiles { key: key.unwrap_or_else(|| certificate.clone()), certificate });
     let tls = TlsOptions { authorities, certificate };
     let options = ConnectOptions { timeout, tls, ..ConnectOptions::default() };
     let stream = py.detach(|| Stream::connect(&parsed, &options)).map_err(|error| unconnected(py, error))?;

@@ -91,7 +91,8 @@ static void stranger(void) {
     /* What may be written instead, and the variable that is seldom set. */
     if (!urls[i]) CHECK(strstr(bf_error_text(NULL), "BIFROST_URL"));
     if (urls[i] && !strstr(urls[i], "://"))
-      CHECK(strstr(bf_error_text(NULL), "`quic://host:port`") && strstr(bf_error_text(NULL), "`trader://host/Service`"));
+      CHECK(strstr(bf_error_text(NULL), "`quic://host:port`") &&
+            strstr(bf_error_text(NULL), "`trader://host/Service`"));
   }
   CHECK(!bf_connect(getenv("BIFROST_URL"), NULL, NULL));
   bf_options options;

@@ -113,6 +113,8 @@ export async function over(stubs: Stubs, connection: Connection, options: Option
   const late = timeLimit(options);
   try {
     return await greet(connection, stubs, options.token ?? "", options, late.signal);
+  } catch (error) {
+    throw errorOf(error, late, options);
   } finally {
     late.done();
   }
@@ -120,6 +122,12 @@ export async function over(stubs: Stubs, connection: Connection, options: Option
 
 const timeLimit = ({ signal, timeout = 30_000 }: Options): Limit =>
   limit(timeout, `the server has not answered within ${timeout} ms`, signal);
+
+/** Returns the error of an attempt to connect: that of the time limit, unless the program's own signal has fired. */
+const errorOf = (error: unknown, { signal }: Limit, options: Options): unknown =>
+  error instanceof Error && error === signal.reason && !options.signal?.aborted
+    ? unable({ by: "connection", text: error.message, cause: error })
+    : error;
 
 /** Returns the function that opens sessions over a kind of connections. */
 export const connectWith =
@@ -139,12 +147,14 @@ export const connectWith =
       return greet(connection, stubs, token, options, signal);
     };
     try {
-      return await open("");
+      return await open("").catch((error: unknown) => {
+        // A server asks for the token by refusing a client without.
+        const asked = error instanceof ConnectError && error.number === ERROR_BAD_TOKEN;
+        if (!asked || !options.token || address.startsWith("unix:")) throw error;
+        return open(options.token);
+      });
     } catch (error) {
-      // A server asks for the token by refusing a client without.
-      const asked = error instanceof ConnectError && error.number === ERROR_BAD_TOKEN;
-      if (!asked || !options.token || address.startsWith("unix:")) throw error;
-      return await open(options.token);
+      throw errorOf(error, late, options);
     } finally {
       late.done();
     }

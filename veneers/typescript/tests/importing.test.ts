@@ -142,7 +142,12 @@ test("a server that hangs keeps no process", async () => {
   const sockets = (): number => process.getActiveResourcesInfo().filter((name) => name === "TCPSocketWrap").length;
   const before = sockets();
   const url = silent.address;
-  await rejects(connect(url, { timeout: 100 }), /has not answered within 100 ms/);
+  await rejects(connect(url, { timeout: 100 }), /^ConnectError: the server has not answered within 100 ms/);
+  const own = new AbortController();
+  setTimeout(() => {
+    own.abort(new RangeError("own"));
+  }, 20);
+  await rejects(connect(url, { signal: own.signal }), RangeError);
   const session = await connect(server.urls[1] as string, { timeout: 1_000 });
   equal(sockets(), before + 1);
   await server.stop();
