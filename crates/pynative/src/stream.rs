@@ -192,6 +192,8 @@ impl Connection {
                 return Err(timed_out(py));
             }
         }
+        // Bytes of QUIC are sent by this, or when there is no more room.
+        stream.flush();
         Ok(())
     }
 
@@ -233,7 +235,9 @@ impl Connection {
         let bytes = bytes_of(data)?;
         let mut entered = self.enter(py)?;
         let Some(stream) = entered.as_mut() else { return Err(ended(py)) };
-        stream.try_write(&bytes).map_err(|error| unwritten(py, error))
+        let written = stream.try_write(&bytes).map_err(|error| unwritten(py, error))?;
+        stream.flush();
+        Ok(written)
     }
 
     /// Waits until bytes can be read or, with `writable`, written; it may end before.
