@@ -9,6 +9,7 @@
 use std::ffi::{CStr, c_char};
 use std::ptr::NonNull;
 
+use crate::error::ConnectError;
 use crate::interface::Interface;
 use crate::session::Session;
 
@@ -98,6 +99,14 @@ impl Chars {
     /// Returns the text; nothing for null and for what is no UTF-8.
     pub(crate) fn get(&self) -> Option<&str> {
         self.given().and_then(|given| given.ok())
+    }
+
+    /// Returns the text, which is an address.
+    ///
+    /// # Errors
+    /// It is null, or no UTF-8.
+    pub(crate) fn address(&self) -> Result<&str, ConnectError> {
+        self.given().ok_or(ConnectError::NoAddress)?.map_err(|_| ConnectError::NotText("address"))
     }
 
     /// Returns the text, or the mistake that it is no UTF-8; nothing for null.

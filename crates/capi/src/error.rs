@@ -327,8 +327,10 @@ fn number_of(why: &Closed) -> u32 {
 pub(crate) enum ConnectError {
     #[error(transparent)]
     Client(#[from] bifrost_client::ConnectError),
-    #[error("the {0} is null, or no UTF-8")]
+    #[error("the {0} is no UTF-8")]
     NotText(&'static str),
+    #[error("the address is null: is the variable set that has it, such as BIFROST_URL?")]
+    NoAddress,
     #[error("a certificate needs its key, and a key its certificate")]
     HalfCertificate,
     #[error("a service is of a type of the program, and not of a built-in one")]

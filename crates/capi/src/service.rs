@@ -105,7 +105,7 @@ pub(crate) fn import(
     ty: &Type,
     options: &Options,
 ) -> Result<(NonNull<Session>, Ref), ConnectError> {
-    let url = url.get().ok_or(ConnectError::NotText("address"))?;
+    let url = url.address()?;
     let (object, options) = (ObjectType::of(interface, ty)?, options.of(interface.stubs())?);
     let dialer = object.dialer(&options);
     let dial = move |offer: &_, address: &_, within| dialer(offer, address, within);
@@ -125,7 +125,7 @@ impl Service {
         Ok(Service {
             object: ObjectType::of(interface, ty)?,
             options: options.of(interface.stubs())?,
-            url: url.get().ok_or(ConnectError::NotText("address"))?.to_owned(),
+            url: url.address()?.to_owned(),
             found: bifrost_client::Service::default(),
             current: None,
             run: None,

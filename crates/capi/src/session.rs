@@ -16,7 +16,7 @@ use bifrost_client::{Greeted, Imported, TIMEOUT, Wire, is_trader};
 use bifrost_recorder::{
     Admission, Closed, Compose, Due, Ended, Known, Misuse, Operand, Owner, Recorded, Settings, Slot, Stubs,
 };
-use bifrost_transport::{Address, KeyFiles, Stream, TlsOptions};
+use bifrost_transport::{KeyFiles, Stream, TlsOptions};
 use bifrost_wire::{COMPOUND_DEPTH_MAX, TraceContext};
 
 use crate::abi::{Chars, Family, Place, Ref, Type, Value};
@@ -180,14 +180,14 @@ impl Session {
         interface: &Interface,
         options: &Options,
     ) -> Result<Session, ConnectError> {
-        let url = url.get().ok_or(ConnectError::NotText("address"))?;
+        let url = url.address()?;
         let options = options.of(interface.stubs())?;
         if is_trader(url) {
             let dial = options.dialer(NO_LOOK_UP, Place::NONE);
             let (greeted, imported) = options.search(url)?.connect(dial)?;
             return Ok(Session::of(greeted, options.stubs, Some(&imported)));
         }
-        let address: Address = url.parse().map_err(bifrost_client::ConnectError::from)?;
+        let address = bifrost_client::parse_address(url)?;
         Ok(Session::of(options.connect(&address)?, options.stubs, None))
     }
 

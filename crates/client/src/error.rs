@@ -2,7 +2,7 @@
 
 use bifrost_recorder::{Closed, Error, GreetError};
 use bifrost_trader::url::BadUrl;
-use bifrost_transport::Address;
+use bifrost_transport::{Address, AddressError};
 use bifrost_wire::InterfaceError;
 
 use crate::search::{ImportError, TRADERS_MAX};
@@ -13,7 +13,10 @@ use crate::trader::Place;
 pub enum ConnectError {
     /// The address is none.
     #[error(transparent)]
-    Address(#[from] bifrost_transport::AddressError),
+    Address(#[from] AddressError),
+    /// The address of a server is none: it has no scheme, or an unknown one.
+    #[error("{0}, or `trader://host/Service` for a server that traders know")]
+    Scheme(AddressError),
     /// The URL of a trader is none.
     #[error(transparent)]
     Url(#[from] BadUrl),
@@ -82,6 +85,17 @@ pub enum ConnectError {
     /// The system does not watch the socket.
     #[error("the socket cannot be watched: {0}")]
     Watch(#[source] std::io::Error),
+}
+
+/// Reads the address of a server. URLs of traders are none: they are [searched](crate::Search) for.
+///
+/// # Errors
+/// The text is no address.
+pub fn parse_address(text: &str) -> Result<Address, ConnectError> {
+    text.parse().map_err(|error| match error {
+        AddressError::NoScheme { .. } | AddressError::UnknownScheme { .. } => ConnectError::Scheme(error),
+        error => ConnectError::Address(error),
+    })
 }
 
 impl From<GreetError> for ConnectError {

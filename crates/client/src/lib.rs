@@ -47,7 +47,7 @@ use bifrost_trader::Offer;
 pub use bifrost_trader::url::is_trader;
 pub use connection::{Connection, ConnectionError, unwritten};
 pub use dial::{Greeted, LookUp, Options, TIMEOUT, asks_for_token};
-pub use error::ConnectError;
+pub use error::{ConnectError, parse_address};
 pub use search::{
     ATTEMPTS_MAX, Attempt, Dialer, ImportError, Search, Searcher, TRADER_TOKEN, TRADERS, TRADERS_MAX,
 };

@@ -49,7 +49,7 @@ use pyo3::prelude::*;
 
 /// The number of the interface between this library and the package, which compares it with its
 /// own.
-const INTERFACE: u32 = 2;
+const INTERFACE: u32 = 3;
 
 /// The recorder and connections of `bifrost_veneer` in machine code.
 #[pymodule]

@@ -1,18 +1,20 @@
-//! Connections over shared memory, with the functions that the connections of the pure package
-//! have. Those of sockets stay in Python, which makes fewer calls of the system for them.
+//! Connections over shared memory and QUIC, with the functions that the connections of the pure
+//! package have. Those of sockets stay in Python, which makes fewer calls of the system for them.
 //!
 //! [`Connection`] is one of a session whose claims wait; [`Connection::split`] makes the halves
-//! that a session of asyncio has, since shared memory has no descriptor to wait for.
+//! that a session of asyncio has, since shared memory has no descriptor to wait for, and QUIC has
+//! timers of its own.
 //!
 //! A wait lets other threads of Python run. It is cut into pieces of [`PIECE`], between which
 //! signals are handled: Ctrl-C ends it.
 
 use std::io;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use bifrost_transport::{
-    Address, ConnectError, ConnectOptions, ReadError, Stream, StreamReading, StreamStopper, StreamWriting,
-    WriteError,
+    Address, ConnectError, ConnectOptions, KeyFiles, ReadError, Stream, StreamReading, StreamStopper,
+    StreamWriting, TlsError, TlsOptions, WriteError,
 };
 use parking_lot::{Mutex, MutexGuard};
 use pyo3::buffer::PyBuffer;
@@ -60,8 +62,20 @@ fn unconnected(py: Python<'_>, error: ConnectError) -> PyErr {
         ConnectError::TimedOut { .. } => timed_out(py),
         // As Python tells it, so that both ways to connect fail alike.
         ConnectError::Refused { source, .. } | ConnectError::Io { source, .. } => of_system(source),
+        ConnectError::Tls { source, .. } => untrusted(py, &source),
+        ConnectError::Quic { source, .. } => PyConnectionError::new_err(source.to_string()),
+        // Settings: no server is to blame.
+        error @ (ConnectError::Certificates(_) | ConnectError::TwoTrusts { .. }) => {
+            PyValueError::new_err(error.to_string())
+        }
         other => PyConnectionError::new_err(other.to_string()),
     }
+}
+
+/// Makes the error of Python's own TLS, `ssl.SSLError`.
+fn untrusted(py: Python<'_>, error: &TlsError) -> PyErr {
+    let made = || py.import("ssl")?.getattr("SSLError")?.call1((error.to_string(),));
+    made().map_or_else(|error| error, PyErr::from_value)
 }
 
 fn of_system(error: io::Error) -> PyErr {
@@ -131,16 +145,30 @@ pub(crate) struct Connection {
     stopper: StreamStopper,
 }
 
-/// Connects to the server at an address, `shm:///path`. Raises OSError or ValueError.
+/// Connects to the server at an address, `shm:///path` or `quic://host:port`. The files in PEM are
+/// those of the authorities, and of the client's own certificate and key. Raises OSError or
+/// ValueError.
 #[pyfunction]
-pub(crate) fn connect(py: Python<'_>, address: &str, timeout: f64) -> PyResult<Connection> {
+#[pyo3(signature = (address, timeout, authorities=None, certificate=None, key=None))]
+pub(crate) fn connect(
+    py: Python<'_>,
+    address: &str,
+    timeout: f64,
+    authorities: Option<PathBuf>,
+    certificate: Option<PathBuf>,
+    key: Option<PathBuf>,
+) -> PyResult<Connection> {
     let parsed: Address =
         address.parse().map_err(|error| PyValueError::new_err(format!("`{address}`: {error}")))?;
-    if !matches!(parsed, Address::Shm(_)) {
-        return Err(PyValueError::new_err(format!("`{address}` is no shared memory")));
+    if !matches!(parsed, Address::Shm(_) | Address::Quic { .. }) {
+        return Err(PyValueError::new_err(format!("`{address}` is no address of shared memory or QUIC")));
     }
     let timeout = seconds(timeout)?;
-    let options = ConnectOptions { timeout, ..ConnectOptions::default() };
+    // A file without one of the key has the key, too.
+    let certificate = certificate
+        .map(|certificate| KeyFiles { key: key.unwrap_or_else(|| certificate.clone()), certificate });
+    let tls = TlsOptions { authorities, certificate };
+    let options = ConnectOptions { timeout, tls, ..ConnectOptions::default() };
     let stream = py.detach(|| Stream::connect(&parsed, &options)).map_err(|error| unconnected(py, error))?;
     let stopper = stream.stopper();
     Ok(Connection { stream: Mutex::new(Some(stream)), stopper })
@@ -164,6 +192,8 @@ impl Connection {
                 return Err(timed_out(py));
             }
         }
+        // Bytes of QUIC are sent by this, or when there is no more room.
+        stream.flush();
         Ok(())
     }
 
@@ -205,7 +235,9 @@ impl Connection {
         let bytes = bytes_of(data)?;
         let mut entered = self.enter(py)?;
         let Some(stream) = entered.as_mut() else { return Err(ended(py)) };
-        stream.try_write(&bytes).map_err(|error| unwritten(py, error))
+        let written = stream.try_write(&bytes).map_err(|error| unwritten(py, error))?;
+        stream.flush();
+        Ok(written)
     }
 
     /// Waits until bytes can be read or, with `writable`, written; it may end before.

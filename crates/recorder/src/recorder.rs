@@ -380,7 +380,7 @@ impl<S: Source> Recorder<S> {
     }
 
     /// Notes a call, a marker or a structure that cannot be recorded, and returns the error of its
-    /// stubs. Inside a structure the outermost one is refused with it.
+    /// stubs. Inside a structure the outermost one is refused with it, if it is another.
     #[cold]
     pub(crate) fn refuse(
         &mut self,
@@ -394,9 +394,11 @@ impl<S: Source> Recorder<S> {
         }
         let mut error = why;
         if !matches!(*error, Error::Closed(_)) {
-            error = not_sent(name.into(), place, &error);
-            if let Some(outermost) = self.scopes.first() {
-                let (name, place) = (outermost.kind.name(), outermost.place);
+            let name: Arc<str> = name.into();
+            let outermost = self.scopes.first().map(|scope| (scope.kind.name(), scope.place));
+            let around = outermost.filter(|(kind, at)| **kind != *name || *at != place);
+            error = not_sent(name, place, &error);
+            if let Some((name, place)) = around {
                 error = Arc::new(Error::NotSent { call: unsent(name.into(), place), cause: error });
             }
             self.remember(error.clone(), self.batch_number);

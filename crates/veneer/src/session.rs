@@ -15,7 +15,7 @@ use std::time::Duration;
 
 #[cfg(feature = "async")]
 use bifrost_client::asks_for_token;
-use bifrost_client::{Greeted, Options, is_trader};
+use bifrost_client::{Greeted, Options, is_trader, parse_address};
 use bifrost_recorder::{Counters, Recorded, Stubs};
 use bifrost_transport::CallWatch;
 #[cfg(feature = "async")]
@@ -209,7 +209,7 @@ impl Builder {
     pub fn connect(self, address: &str) -> Result<Session, ConnectError> {
         match is_trader(address) {
             true => self.connect_imported(address),
-            false => self.connect_to(&address.parse()?),
+            false => self.connect_to(&parse_address(address)?),
         }
     }
 
@@ -241,7 +241,7 @@ impl Builder {
         if is_trader(address) {
             return self.connect_imported_async(address).await;
         }
-        let address: Address = address.parse()?;
+        let address = parse_address(address)?;
         match self.open_async(&address, "").await {
             // As in `connect`.
             Err(why) if asks_for_token(&why, &address, &self.options.token) => {
@@ -425,7 +425,7 @@ impl Session {
                 break recorded;
             }
         };
-        self.core.live.borrow_mut().flush()?;
+        self.core.live.borrow_mut().synchronize("transaction", place)?;
         let outcome = done.peek().unwrap_or(Ok(()));
         // The stubs of the result are dropped when the session is free again.
         let finished = self.core.live.borrow_mut().recorder.finish_transaction(outcome, refusals, place);

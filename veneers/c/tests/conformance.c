@@ -443,6 +443,9 @@ static void misuse_is_a_value_and_the_session_goes_on(bf_session *s, Probe p) {
   IS(s, BF_CLAIM_INT(counted, NULL), BF_E_UNSEEN);
   const bf_error *left = bf_error_part(bf_error_last(s), 0);
   CHECK(bf_error_status(left) == BF_E_LEFT_OPEN);
+  /* It is named once. */
+  const char *said = strstr(bf_error_text(s), "was not sent");
+  CHECK(said && !strstr(said + 1, "was not sent"));
   bf_place place = bf_error_place(left);
   CHECK(strstr(place.file, "conformance.c") && place.line == line);
   IS_INT(s, counted, 0);

@@ -59,6 +59,23 @@ cmake --build "$project/build" > "$folder/build.log" || { cat "$folder/build.log
 run "$project/build/database_c"
 run "$project/build/database_cpp"
 
+# An installation without the static library, which a build of the target `bifrost` alone has: the rest is there.
+mkdir "$folder/shared_only"
+cat > "$folder/shared_only/CMakeLists.txt" <<'END'
+cmake_minimum_required(VERSION 3.20)
+project(shared_only LANGUAGES C CXX)
+find_package(Bifrost 0.1 REQUIRED NAMES bifrost Bifrost)
+if(NOT TARGET Bifrost::bifrost OR TARGET Bifrost::static)
+  message(FATAL_ERROR "the targets are not those that were installed")
+endif()
+END
+mv "$build/libbifrost.a" "$folder/libbifrost.a"
+cmake --install "$build" --prefix "$folder/installed" > "$folder/install.log" || { cat "$folder/install.log" >&2; exit 1; }
+mv "$folder/libbifrost.a" "$build/libbifrost.a"
+cmake -S "$folder/shared_only" -B "$folder/shared_only/build" -DCMAKE_PREFIX_PATH="$folder/installed" \
+  -DBIFROST_BIN="$bin" > "$folder/cmake.log"
+echo "ok: an installation without libbifrost.a"
+
 # pkg-config.
 export PKG_CONFIG_PATH
 PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name bifrost.pc)")

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs a program against a server of its own: serve.sh FILE.theta URL ARGUMENTS... -- PROGRAM...
 #
-# URL is `unix`, `shm`, `tcp`, `ws` or `tls`; ARGUMENTS are those of `bifrost serve`. The program gets BIFROST_URL, the
+# URL is `unix`, `shm`, `tcp`, `ws`, `tls` or `quic`; ARGUMENTS are those of `bifrost serve`. The program gets BIFROST_URL, the
 # address, and BIFROST_SERVER, the number of the server's process.
 set -euo pipefail
 program="$1" way="$2"
@@ -24,8 +24,7 @@ trap finish EXIT
 case "$way" in
   unix) listen=(--listen "unix://$folder/socket") ;;
   shm) listen=(--listen "shm://$folder/shm") ;;
-  tls) listen=(--listen "tls://127.0.0.1:0") ;;
-  tcp | ws) listen=(--listen "$way://127.0.0.1:0") ;;
+  tcp | ws | tls | quic) listen=(--listen "$way://127.0.0.1:0") ;;
   *)
     echo "serve.sh: no way \`$way\`" >&2
     exit 2
@@ -33,7 +32,7 @@ case "$way" in
 esac
 case " ${arguments[*]-} " in
   *" --token "*) ;;
-  *) case "$way" in tcp | ws | tls) listen+=(--anonymous-loopback) ;; esac ;;
+  *) case "$way" in tcp | ws | tls | quic) listen+=(--anonymous-loopback) ;; esac ;;
 esac
 mkfifo "$folder/ready"
 # The settings of whoever runs the tests are not those of the server.

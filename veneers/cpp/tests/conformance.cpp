@@ -3,6 +3,8 @@
 // Each case has a session of its own. BIFROST_URL is a server of cases/programs/conformance.theta.
 
 #include <cmath>
+#include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <limits>
@@ -895,6 +897,13 @@ static void a_connection_that_is_cut(const bf::Session &s, const Probe &p) {
   CHECK(!s.is_open());
 }
 
+static void a_server_that_is_killed(const bf::Session &s, const Probe &p) {
+  p.resolve();
+  CHECK(::kill(static_cast<pid_t>(std::atoi(std::getenv("BIFROST_SERVER"))), SIGKILL) == 0);
+  THROWS(bf::Closed, p.same_int(1).claim());
+  CHECK(!s.is_open());
+}
+
 struct Test {
   const char *name;
   void (*run)(const bf::Session &, const Probe &);
@@ -951,6 +960,7 @@ static const Test TESTS[] = {
     {"what_is_too_long_is_not_sent", what_is_too_long_is_not_sent, true},
     {"endless_batches_are_ended", endless_batches_are_ended, true},
     {"a_connection_that_is_cut", a_connection_that_is_cut, true},
+    {"a_server_that_is_killed", a_server_that_is_killed, true},
 };
 
 int main(int argc, char **argv) {

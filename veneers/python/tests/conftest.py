@@ -21,12 +21,13 @@ def caches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
-#: Shared memory needs the native library.
-WAYS = ["unix", "tcp", "tls", "ws", "wss", *(["shm"] if native.module else [])]
+#: Shared memory and QUIC need the native library.
+WAYS = ["unix", "tcp", "tls", "ws", "wss", *(["shm", "quic"] if native.module else [])]
 LISTEN = [
     *("--listen", "shm://FOLDER/shm"),
     *("--listen", "tcp://127.0.0.1:0", "--listen", "tls://127.0.0.1:0", "--anonymous-loopback"),
     *("--listen", "ws://127.0.0.1:0", "--listen", "wss://127.0.0.1:0"),
+    *("--listen", "quic://127.0.0.1:0"),
 ]
 
 

@@ -33,8 +33,12 @@ class Server:
         self.folder = Path(self._folder.name)
         listen = ["--listen", f"unix://{self.folder}/socket"]
         rest = [argument.replace("FOLDER", str(self.folder)) for argument in arguments]
+        self._command = [server, "serve", *listen, *rest, str(program)]
+        self._start()
+
+    def _start(self) -> None:
         self.process = subprocess.Popen(
-            [server, "serve", *listen, *rest, str(program)],
+            self._command,
             cwd=self.folder,
             env=bifrost_environment(str(self.folder)),
             stdin=subprocess.DEVNULL,
@@ -62,7 +66,14 @@ class Server:
     def kill(self) -> None:
         """Kills it."""
         self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
+        self.process.communicate()
+
+    def kill_and_start(self) -> None:
+        """Kills it, and starts it again: with the same key, at the same address of QUIC."""
+        place = self.at("quic").partition("#")[0]
+        self.kill()
+        self._command = [place if "quic://" in part else part for part in self._command]
+        self._start()
 
     def __enter__(self) -> Server:
         return self

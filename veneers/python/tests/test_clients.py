@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -64,6 +65,8 @@ def test_a_table_with_a_break() -> None:
             with s.if_(e.name() == "eve"):
                 s.break_()
             t.push(e.name())
+            with pytest.raises(AttributeError, match=r"no `append`: write `rows\.push\(\.\.\.\)`"):
+                t.append(e.name())  # type: ignore[attr-defined]
         assert t.claim() == ["ann", "bob"]
         assert none.claim() == []
 
@@ -142,6 +145,7 @@ def test_a_batch_is_a_transaction() -> None:
             return e, e.visits()
 
         e, one = s.transaction(new_user, tries=3)
+        assert re.search(r"; sent by the call at .*test_clients\.py:\d+$", s.explain_batches()[-1])
         assert one.claim() == 1
         with pytest.raises(bf.Unseen) as unseen:
             s.transaction(new_user)

@@ -412,7 +412,7 @@ if IS_THERE:
             ):
                 with pytest.raises(ConnectionError, match="closed the connection"):
                     use()
-            with pytest.raises(ValueError, match="is no shared memory"):
+            with pytest.raises(ValueError, match="is no address of shared memory or QUIC"):
                 native.module.connect("tcp://localhost:1", 1.0)
 
     def test_the_greeting_is_checked() -> None:

@@ -413,8 +413,11 @@ def test_no_server_is_told_at_once(tmp_path: Path) -> None:
         ("tcp://127.0.0.1:1", "no connection"),
         ("tls://127.0.0.1:1", "no connection"),
         ("ws://127.0.0.1:1/x", "no connection"),
-        ("http://127.0.0.1", "is not a transport"),
-        ("nothing", "add a scheme"),
+        (
+            "http://127.0.0.1",
+            "is not a transport.* or `trader://host/Service` for a server that traders",
+        ),
+        ("nothing", "add a scheme.* or `trader://host/Service` for a server that traders know"),
     ):
         with pytest.raises(bf.ConnectError, match=text):
             connect(url)
@@ -492,7 +495,7 @@ def test_addresses() -> None:
         "tls://h:1#md5",
         "tcp://h:1x",
         "ws://h/a b",
-        *([] if native.module else ["shm:///a"]),
+        *([] if native.module else ["shm:///a", "quic://h:1"]),
         "tcp://[::1",
     ):
         with pytest.raises(AddressError):

@@ -17,7 +17,12 @@ export function parseAddress(address: string): Address {
     throw new TypeError(`${JSON.stringify(address)} is no address: ${why}`);
   };
   const [, scheme, rest] = /^(unix|tcp|tls|ws|wss):\/\/(.*)$/s.exec(address) ?? [];
-  if (!scheme || rest === undefined) return wrong("unix://, tcp://, tls://, ws:// or wss:// was expected");
+  if (!scheme || rest === undefined) {
+    if (address.startsWith("quic://"))
+      return wrong("this package has no QUIC; have the server listen at tls:// or ws://");
+    if (address.startsWith("shm://")) return wrong("this package has no shared memory; use the server's unix://");
+    return wrong("unix://, tcp://, tls://, ws://, wss:// or trader:// was expected");
+  }
   if (scheme === "unix") {
     return rest.startsWith("/")
       ? { scheme, host: rest, port: 0, path: "", pin: "" }

@@ -6,6 +6,7 @@ export { type Options, over } from "./connect.js";
 export {
   BifrostError,
   ClosedError,
+  ConnectError,
   MissingError,
   MisuseError,
   NotRunError,

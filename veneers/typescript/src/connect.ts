@@ -1,7 +1,7 @@
 // Opening a session: an address, a connection, the greeting.
 
 import type { Connection, ConnectionOptions, Dial } from "./connection.js";
-import { ClosedError } from "./errors.js";
+import { ConnectError } from "./errors.js";
 import { limit, type Limit } from "./limit.js";
 import { Failure, type Ending } from "./recorder/failure.js";
 import { Greeting, Refusal } from "./recorder/greeting.js";
@@ -28,7 +28,7 @@ export interface Options extends ConnectionOptions, SessionOptions {
   readonly signal?: AbortSignal;
 }
 
-const closed = (ending: Ending): ClosedError => new ClosedError(new Failure("closed", { ending }));
+const unable = (ending: Ending): ConnectError => new ConnectError(new Failure("closed", { ending }));
 
 /** Exchanges greetings over a connection. */
 async function greet(
@@ -85,14 +85,14 @@ async function greet(
           try {
             take(bytes);
           } catch (error) {
-            reject(error instanceof Refusal ? closed(error.ending) : error);
+            reject(error instanceof Refusal ? unable(error.ending) : error);
           }
         }
       },
       ended(error) {
         if (session) session.$ended(error);
         const text = error?.message ?? "the server has closed the connection";
-        reject(closed({ by: "connection", text, cause: error ?? undefined }));
+        reject(unable({ by: "connection", text, cause: error ?? undefined }));
       },
     });
     connection.write(greeting.questions);
@@ -113,6 +113,8 @@ export async function over(stubs: Stubs, connection: Connection, options: Option
   const late = timeLimit(options);
   try {
     return await greet(connection, stubs, options.token ?? "", options, late.signal);
+  } catch (error) {
+    throw errorOf(error, late, options);
   } finally {
     late.done();
   }
@@ -120,6 +122,12 @@ export async function over(stubs: Stubs, connection: Connection, options: Option
 
 const timeLimit = ({ signal, timeout = 30_000 }: Options): Limit =>
   limit(timeout, `the server has not answered within ${timeout} ms`, signal);
+
+/** Returns the error of an attempt to connect: that of the time limit, unless the program's own signal has fired. */
+const errorOf = (error: unknown, { signal }: Limit, options: Options): unknown =>
+  error instanceof Error && error === signal.reason && !options.signal?.aborted
+    ? unable({ by: "connection", text: error.message, cause: error })
+    : error;
 
 /** Returns the function that opens sessions over a kind of connections. */
 export const connectWith =
@@ -134,17 +142,19 @@ export const connectWith =
       } catch (error) {
         if (error instanceof TypeError || signal.aborted) throw error;
         const text = error instanceof Error ? error.message : String(error);
-        throw closed({ by: "connection", text: `${address}: ${text}`, cause: error });
+        throw unable({ by: "connection", text: `${address}: ${text}`, cause: error });
       }
       return greet(connection, stubs, token, options, signal);
     };
     try {
-      return await open("");
+      return await open("").catch((error: unknown) => {
+        // A server asks for the token by refusing a client without.
+        const asked = error instanceof ConnectError && error.number === ERROR_BAD_TOKEN;
+        if (!asked || !options.token || address.startsWith("unix:")) throw error;
+        return open(options.token);
+      });
     } catch (error) {
-      // A server asks for the token by refusing a client without.
-      const asked = error instanceof ClosedError && error.number === ERROR_BAD_TOKEN;
-      if (!asked || !options.token || address.startsWith("unix:")) throw error;
-      return await open(options.token);
+      throw errorOf(error, late, options);
     } finally {
       late.done();
     }

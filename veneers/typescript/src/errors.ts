@@ -128,6 +128,9 @@ export class ClosedError extends BifrostError {
   }
 }
 
+/** There is no session: nobody answers, or the server has refused. */
+export class ConnectError extends ClosedError {}
+
 /** Returns the name of a call with its place and its rounds. */
 export function nameOfCall(call: CallName | null | undefined): string {
   if (!call) return "";

@@ -9,8 +9,18 @@ import type { Recordable, Session } from "./session.js";
 import { type Arg, type Args, Stub, type Type, type Types } from "./stub.js";
 import { Done } from "./values.js";
 
+/** An object that is a function, so that a call of it can say what to write. */
+class Callable {
+  constructor() {
+    const told = (): never => {
+      throw new TypeError("a procedure is called with its method `call`: f.call(1, 2)");
+    };
+    return Object.setPrototypeOf(told, new.target.prototype) as Callable;
+  }
+}
+
 /** A batched procedure. */
-export class Procedure<P extends readonly Stub[], S extends Stub> {
+export class Procedure<P extends readonly Stub[], S extends Stub> extends Callable {
   private readonly session: Session;
   private readonly number: number;
   private readonly params: Types<P>;
@@ -19,6 +29,7 @@ export class Procedure<P extends readonly Stub[], S extends Stub> {
   $refused: Failure | null = null;
 
   constructor(session: Session, number: number, params: Types<P>, result: Type<S>) {
+    super();
     this.session = session;
     this.number = number;
     this.params = params;

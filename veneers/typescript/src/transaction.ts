@@ -55,6 +55,7 @@ export async function ship(
   session.$closeScope(scope, new Set(stubs));
   for (const stub of stubs) if (stub.$tag === FUTURE) stub.$want = true;
   const refusals = transactions.endTransactionBatch(r);
+  r.watcher?.asked(place);
   const arrives = session.$arrives(done);
   // Nothing of another task may stand in its batch.
   if (session.$flushing) session.$flushNow();

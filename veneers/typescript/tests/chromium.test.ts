@@ -102,5 +102,5 @@ test("Chromium: what a page cannot open", { timeout: 60_000 }, async () => {
   match(refused[0] as string, /opens ws:\/\/ and wss:\/\/ addresses only/);
   match(refused[1] as string, /opens ws:\/\/ and wss:\/\/ addresses only/);
   match(refused[2] as string, /cannot compare the keys/);
-  match(refused[3] as string, /ClosedError/);
+  match(refused[3] as string, /ConnectError/);
 });

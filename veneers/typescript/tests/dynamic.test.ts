@@ -109,7 +109,7 @@ test("the README's session without stubs", async () => {
   const code = /```js\nimport \{ connect \} from "bifrost-veneer\/dynamic";\n([^]*?)```/.exec(readme)?.[1];
   await using server = await Server.serve("examples/database/database.theta");
   const lines = (code ?? "")
-    .replace("unix:///tmp/db.sock", server.urls[0] as string)
+    .replace("unix:///tmp/bifrost-first/db", server.urls[0] as string)
     .trim()
     .split("\n");
   equal(lines.length, 6);

@@ -172,9 +172,11 @@ end
   db.fetch("eve");
   await s.flush();
   match(explained.batches()[1] ?? "", /; sent by the call at here$/);
+  await s.transaction(() => db.fetch("eve").visits());
+  match(explained.batches()[2] ?? "", /; sent by the call at here$/);
   explained.end();
   await db.fetch("eve").visits();
-  equal(explained.batches().length, 2);
+  equal(explained.batches().length, 3);
   await s.close();
 });
 

@@ -1,9 +1,10 @@
 // A server of a Theta program as a process, for tests, samples and benches.
 
 import { type ChildProcess, spawn } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 
 /** The root of the repository. Bundles are in `build/node/...`. */
@@ -81,6 +82,12 @@ export class Server {
   /** Sends a signal to the process, which may be gone. */
   kill(signal: NodeJS.Signals): void {
     this.child.kill(signal);
+  }
+
+  /** Stops the process, and waits until it has stopped. */
+  async stop(): Promise<void> {
+    this.kill("SIGSTOP");
+    while (!readFileSync(`/proc/${this.pid}/status`, "utf8").includes("State:\tT")) await setTimeout(5);
   }
 
   /** Ends the process by a signal; its folder stays. */

@@ -52,12 +52,6 @@ async function errorOf(promise: PromiseLike<unknown>): Promise<Error> {
   return error;
 }
 
-/** Stops a server, and waits until it has stopped. */
-async function stop(server: Server): Promise<void> {
-  server.kill("SIGSTOP");
-  await until("a stop", () => readFileSync(`/proc/${server.pid}/status`, "utf8").includes("State:\tT"));
-}
-
 /** Kills a server, and waits without the event loop until its last thread has closed all sockets. */
 function killNow({ pid }: Server): void {
   const { status } = spawnSync("kill", ["-KILL", String(pid)]);
@@ -91,7 +85,7 @@ test("only a run that did not begin is begun again", async () => {
 
   // The answer does not come: nobody knows, and a read is not run again either.
   const silent = used();
-  await stop(silent);
+  await silent.stop();
   let calls = 0;
   const unanswered = await errorOf(
     service.run((_, db) => {
@@ -258,7 +252,7 @@ test("a server that is stopped is left for another of its store", async () => {
   await using service = serviceOf(urlOf(trader, "prefer=min(number)"), 10_000);
   await service.runNamed((_, db) => db.newUser("zoe").visits());
   equal(await count(service, "zoe"), 1n);
-  await stop(first);
+  await first.stop();
   const visited = count(service, "zoe");
   const other = (async () => {
     // The store has one server at a time.
@@ -307,7 +301,7 @@ test("a named batch is not sent to another store", async () => {
     });
   await make();
   equal(addressOf(service), first.urls[1]);
-  await stop(first);
+  await first.stop();
   const error = await errorOf(count(service, "zoe"));
   ok(error instanceof LostError, String(error));
   deepEqual([error.ran, error.search instanceof ImportError], ["unknown", true]);

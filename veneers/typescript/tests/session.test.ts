@@ -131,11 +131,15 @@ test("transactions and waits outside their bounds", async () => {
 });
 
 test("nobody is there, and addresses that are none", async () => {
-  await ends(connect("unix:///nowhere/at/all"), "connection");
-  await ends(connect("tcp://127.0.0.1:1"), "connection");
+  for (const address of ["unix:///nowhere/at/all", "tcp://127.0.0.1:1"]) {
+    await ends(connect(address), "connection");
+    await rejects(connect(address), bf.ConnectError);
+  }
   for (const address of ["", "http://x", "tcp://x", "unix://x", "tcp://x:0", "ws://x#sha256-1", "shm:///x"]) {
     await rejects(connect(address), TypeError, address);
   }
+  await rejects(connect("http://x"), /ws:\/\/, wss:\/\/ or trader:\/\/ was expected/);
+  await rejects(connect("quic://x:1"), /has no QUIC; have the server listen at tls:\/\/ or ws:\/\//);
   await rejects(connect(`unix:///${"x".repeat(110)}`), /too long/);
 });
 
@@ -145,8 +149,8 @@ test("a token is shown to a server that asks for it", async () => {
   await (await connect(unix)).close();
   for (const token of [undefined, "wrong"]) {
     const [error, ms] = await soon(connect(tcp, token === undefined ? {} : { token }));
-    ok(error instanceof bf.ClosedError, String(error));
-    deepEqual([error.by, error.error], ["server", "BadToken"]);
+    ok(error instanceof bf.ConnectError, String(error));
+    deepEqual([error.name, error.by, error.error], ["ConnectError", "server", "BadToken"]);
     ok(ms < 1000);
   }
   const s = await connect(tcp, { token: "open sesame", name: "test" });
@@ -172,7 +176,7 @@ test("keys and authorities of servers", async () => {
     const other = address.replace(/#sha256-./, (pin) => pin.slice(0, -1) + (pin.endsWith("A") ? "B" : "A"));
     await rejects(connect(other), /has another key/);
     // It has signed its own certificate.
-    await rejects(connect(address.replace(/#.*/, "")), bf.ClosedError);
+    await rejects(connect(address.replace(/#.*/, "")), bf.ConnectError);
   }
   await rejects(connect(tls, { authorities: "x" }), /contradict/);
 });

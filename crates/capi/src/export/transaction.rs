@@ -54,7 +54,8 @@ impl Session {
             self.recorder.abandon_for(bifrost_recorder::Misuse::LeftOpen);
         }
         let refusals = self.recorder.end_transaction_batch();
-        let outcome = self.flush().and_then(|()| self.recorder.claim(done));
+        let flushed = self.synchronize("transaction", place);
+        let outcome = flushed.and_then(|()| self.recorder.claim(done));
         let finished = self.recorder.finish_transaction(outcome, refusals, place);
         self.recorder.release(done);
         self.status(finished)

@@ -1016,7 +1016,7 @@ void bf_items_free(struct bf_session *session, struct bf_items *items);
 
 /**
  * Opens a session with the server at an address: `unix:///run/bifrost/main`, `shm://`, `tcp://`,
- * `tls://`, `ws://` or `wss://`; or with one that traders know:
+ * `tls://`, `quic://`, `ws://` or `wss://`; or with one that traders know:
  * `trader://host/DataBase?region=eu`. Then `bf_imported_name` has the name of the object.
  * `options` may be null. The session belongs to this thread.
  *

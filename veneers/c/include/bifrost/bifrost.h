@@ -9,7 +9,7 @@
  *     DataElem eve = DataBase_fetch(db, bf_s("eve"));      // recorded: nothing has crossed
  *     DataElem_touch(eve);
  *     int64_t visits;
- *     if (bf_claim(DataElem_visits(eve), &visits)) fprintf(stderr, "%s\n", bf_error_text(s));    // one crossing
+ *     if (BF_CLAIM(DataElem_visits(eve), &visits)) fprintf(stderr, "%s\n", bf_error_text(s));    // one crossing
  *     bf_close(s);
  *
  * Stubs and promises are structs by value; they live until they are released, until their scope ends (BF_SCOPE), or as

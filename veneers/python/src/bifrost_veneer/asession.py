@@ -18,7 +18,7 @@ from .errors import BifrostError
 from .io.address import Address, parse_address
 from .io.connection import TimedOut
 from .io.link import Link, open_link
-from .io.shm import ShmLink, open_shm
+from .io.native_link import NativeLink, open_native_link
 from .live import AsyncLiveBatch
 from .recorder import errors as e
 from .recorder.calls import Due
@@ -49,7 +49,7 @@ class AsyncSession(Recording):
     Failures that were told are those of :mod:`bifrost_veneer.session`.
     """
 
-    def __init__(self, core: Recorder, link: Link | ShmLink, timeout: float) -> None:
+    def __init__(self, core: Recorder, link: Link | NativeLink, timeout: float) -> None:
         super().__init__(core)
         self._link = link
         self._timeout = timeout
@@ -377,7 +377,7 @@ class AsyncSession(Recording):
             raise
         refusals = core.end_transaction_batch()
         number = core.batch_number
-        core.begin_flush(True)
+        core.begin_flush_for("transaction", True, place)
         self._write()
         await self._answered(number)
         outcome = core.failure_of(done)
@@ -469,9 +469,9 @@ async def aopen_at(
     """Opens a session with the server at an address. Raises :class:`ConnectError`."""
 
     async def greet(token: str) -> AsyncSession:
-        link: Link | ShmLink
-        if address.scheme == "shm":
-            link = await open_shm(address, options.timeout)
+        link: Link | NativeLink
+        if address.is_native:
+            link = await open_native_link(address, options.tls, options.timeout)
         else:
             link = await open_link(address, options.tls)
         greeting = Greeting(stubs, token, options.name, options.settings, known)

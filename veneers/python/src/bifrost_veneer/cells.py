@@ -60,6 +60,15 @@ class Rows(Promise[list[V]]):
         operands = [kind.operand(cell) for kind, cell in zip(self._columns, cells, strict=True)]
         self._core.owner.emit(self, operands, place_of(1))
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Says how a row is appended to whoever takes the table for a list."""
+            remedy = ""
+            if name in ("append", "add", "insert", "extend"):
+                remedy = ": write `rows.push(...)`, with a value for each column"
+            raise AttributeError(f"a table of rows has no `{name}`{remedy}", name=name, obj=self)
+
     def to_pandas(self, *names: str) -> pandas.DataFrame:
         """Claims the table, and returns it as a data frame of pandas, whose columns have these
         names: ``rows.to_pandas("name", "visits")``. Without names they are ``"0"``, ``"1"``.

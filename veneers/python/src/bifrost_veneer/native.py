@@ -1,8 +1,8 @@
 """The native library, an accelerator that is never needed.
 
-The package ``bifrost_native`` has the recorder in machine code, and connections over shared memory.
-It is used if it is installed, unless the variable ``BIFROST_NATIVE`` is ``0`` or the session was opened
-with ``native=False``. With ``BIFROST_NATIVE=1`` it must be there.
+The package ``bifrost_native`` has the recorder in machine code, and connections over shared memory
+and QUIC. It is used if it is installed, unless the variable ``BIFROST_NATIVE`` is ``0`` or the
+session was opened with ``native=False``. With ``BIFROST_NATIVE=1`` it must be there.
 
 Both packages have one version. A session over it sends the same bytes and raises the same errors.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 #: The version of this package.
 VERSION: Final = "0.1.0"
 #: The interface between the packages. Development changes it without the version.
-INTERFACE: Final = 2
+INTERFACE: Final = 3
 
 _NAME = "bifrost_native"
 _ANYWAY = "or set BIFROST_NATIVE=0 to record without it"

@@ -346,7 +346,7 @@ class Session(Recording):
             core.tell_transaction()
             raise
         refusals = core.end_transaction_batch()
-        self._flush()
+        self._synchronize("transaction", place)
         outcome = core.failure_of(done)
         if outcome is not None:
             core.tell(outcome)

@@ -251,7 +251,7 @@ function notSent(name: string, place: unknown, why: Failure): Failure {
 
 /**
  * Notes a call, a marker or a structure that cannot be recorded, and returns the failure of its
- * stubs. Inside a structure the outermost one is refused with it.
+ * stubs. Inside a structure the outermost one is refused with it, if it is another.
  */
 export function refuse(r: Recorder, name: string, place: unknown, why: Failure): Failure {
   // All calls of a refused structure have its failure, which is noted once.
@@ -260,7 +260,7 @@ export function refuse(r: Recorder, name: string, place: unknown, why: Failure):
   if (failure.kind !== "closed") {
     failure = notSent(name, place, failure);
     const outermost = r.scopes[0];
-    if (outermost) {
+    if (outermost && (outermost.kind !== name || outermost.place !== place)) {
       failure = new Failure("not_sent", { call: unsent(outermost.kind, outermost.place), cause: failure });
     }
     remember(r, failure, r.batchNumber);

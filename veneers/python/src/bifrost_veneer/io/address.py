@@ -1,8 +1,9 @@
 """The place where a server listens, as a URL: ``unix:///path``, ``tcp://host:port``,
 ``tls://host:port``, ``ws://host:port/path``, ``wss://host:port/path``; with the native library also
-``shm:///path``.
+``shm:///path`` and ``quic://host:port``.
 
-A ``tls`` or ``wss`` address may end with a pin, ``#sha256-...``: the key that the server must have.
+A ``tls``, ``quic`` or ``wss`` address may end with a pin, ``#sha256-...``: the key that the server must
+have.
 """
 
 from __future__ import annotations
@@ -15,11 +16,19 @@ from dataclasses import dataclass
 
 from .. import native
 
-_SCHEMES = ("unix", "shm", "tcp", "tls", "ws", "wss")
+_SCHEMES = ("unix", "shm", "tcp", "tls", "quic", "ws", "wss")
 #: Those whose place is a file.
 _LOCAL = ("unix", "shm")
+#: What to do instead of an address that needs the native library.
+_WITHOUT_NATIVE = {
+    "shm": "shared memory needs the package bifrost_native: install it, or connect to `unix:///path`",
+    "quic": "QUIC needs the package bifrost_native: install it, or connect to `tls://host:port` or "
+    "`wss://host:port`, if the server listens there too",
+}
 _FORMS = (
-    "`unix:///path`, `tcp://host:port`, `tls://host:port`, `ws://host:port` or `wss://host:port`"
+    f"`unix:///path`, {'`shm:///path`, ' if native.module else ''}`tcp://host:port`, `tls://host:port`, "
+    f"{'`quic://host:port`, ' if native.module else ''}`ws://host:port` or `wss://host:port`, or "
+    "`trader://host/Service` for a server that traders know"
 )
 _PORTS = {"ws": 80, "wss": 443}
 _HOST = re.compile(r"[A-Za-z0-9._-]+")
@@ -44,13 +53,18 @@ class Address:
 
     @property
     def is_tls(self) -> bool:
-        """True if it is one of TLS."""
+        """True if it is one of TLS over a socket of TCP."""
         return self.scheme in ("tls", "wss")
 
     @property
     def is_web(self) -> bool:
         """True if it is a websocket."""
         return self.scheme in ("ws", "wss")
+
+    @property
+    def is_native(self) -> bool:
+        """True if the native library makes its connections."""
+        return self.scheme in _WITHOUT_NATIVE
 
     @property
     def may_ask_for_token(self) -> bool:
@@ -64,7 +78,8 @@ class Address:
         """True if bytes are encrypted between the client and the server, or do not leave the
         machine.
         """
-        return self.scheme in _LOCAL or self.is_tls or self._is_loopback()
+        is_encrypted = self.is_tls or self.scheme == "quic"
+        return self.scheme in _LOCAL or is_encrypted or self._is_loopback()
 
     def _is_loopback(self) -> bool:
         try:
@@ -89,10 +104,8 @@ def parse_address(text: str) -> Address:
     scheme, colon, rest = text.partition("://")
     if not colon:
         raise AddressError(f"`{text}` is not an address: add a scheme, as in {_FORMS}")
-    if scheme == "shm" and native.module is None:
-        raise AddressError(
-            "shared memory needs the package bifrost_native: install it, or connect to `unix:///path`"
-        )
+    if scheme in _WITHOUT_NATIVE and native.module is None:
+        raise AddressError(_WITHOUT_NATIVE[scheme])
     if scheme not in _SCHEMES:
         raise AddressError(f"`{scheme}` is not a transport: an address is {_FORMS}")
     if scheme in _LOCAL:
@@ -106,7 +119,7 @@ def parse_address(text: str) -> Address:
             )
         return Address(scheme, path=rest)
     pin = None
-    if scheme in ("tls", "wss"):
+    if scheme in ("tls", "quic", "wss"):
         rest, hash_sign, fragment = rest.partition("#")
         pin = _parse_pin(scheme, fragment) if hash_sign else None
     path = ""

@@ -1,4 +1,5 @@
-"""Blocking connections: unix and TCP sockets, TLS and websockets over them.
+"""Blocking connections: unix and TCP sockets, TLS and websockets over them; those of the native
+library.
 
 A :class:`Connection` moves bytes without waiting where it can, and waits with a deadline where it
 must. Another one may be given to ``connect(over=...)``, as tests do.
@@ -11,7 +12,7 @@ import socket
 import ssl
 import struct
 import time
-from typing import Protocol
+from typing import Any, Protocol
 
 from .. import native
 from .address import Address
@@ -312,12 +313,18 @@ class WebsocketConnection:
         self._inner.close()
 
 
+def open_native(address: Address, options: TlsOptions, timeout: float) -> Any:
+    """Connects with the native library. Raises OSError or ValueError."""
+    files = (options.authorities, options.certificate, options.key)
+    return native.module.connect(str(address), timeout, *files)
+
+
 def open_connection(address: Address, options: TlsOptions, timeout: float) -> Connection:
     """Connects. Raises OSError or ValueError."""
     deadline = time.monotonic() + timeout
-    if address.scheme == "shm":
-        shared: Connection = native.module.connect(str(address), timeout)
-        return shared
+    if address.is_native:
+        connection: Connection = open_native(address, options, timeout)
+        return connection
     if address.scheme == "unix":
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:

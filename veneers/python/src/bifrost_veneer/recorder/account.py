@@ -305,7 +305,7 @@ class Account(State):
 
     def refuse(self, name: str, place: object, why: Failure) -> Failure:
         """Notes a call, a marker or a structure that cannot be recorded, and returns the failure of
-        its stubs. Inside a structure the outermost one is refused with it."""
+        its stubs. Inside a structure the outermost one is refused with it, if it is another."""
         # All calls of a refused structure have its failure, which is noted once.
         if self.poison is why:
             return why
@@ -314,7 +314,9 @@ class Account(State):
             failure = self._not_sent(name, place, failure)
             if self.scopes:
                 outermost = self.scopes[0]
-                failure = NotSent(self.unsent_name(outermost.kind, outermost.place), failure)
+                if (outermost.kind, outermost.place) != (name, place):
+                    around = self.unsent_name(outermost.kind, outermost.place)
+                    failure = NotSent(around, failure)
             self.remember(failure, self.batch_number)
             self._note_refusal(failure)
         if self.scopes:

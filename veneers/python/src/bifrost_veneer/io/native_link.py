@@ -1,4 +1,5 @@
-"""The connection of an awaited session over shared memory, which has no descriptor to wait for.
+"""The connection of an awaited session over shared memory or QUIC, which have no descriptor of the
+system to wait for.
 
 A thread waits for bytes, and hands them to the loop. Bytes are written by the loop as far as there is
 room, and the rest by a thread.
@@ -11,14 +12,14 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from .. import native
 from .address import Address
-from .connection import Ended
+from .connection import Ended, open_native
 from .link import Arrivals
+from .tls import TlsOptions
 
 
-class ShmLink(Arrivals):
-    """A stream of bytes to a server, in shared memory."""
+class NativeLink(Arrivals):
+    """A stream of bytes to a server, which the native library moves."""
 
     #: Nobody knows: what the thread has read comes with the next turns of the loop.
     is_quiet = False
@@ -31,7 +32,7 @@ class ShmLink(Arrivals):
         self._unwritten = bytearray()
         self._writer: asyncio.Future[None] | None = None
         self._is_closed = False
-        threading.Thread(target=self._read_all, name="bifrost-shm", daemon=True).start()
+        threading.Thread(target=self._read_all, name="bifrost-reading", daemon=True).start()
 
     # On the thread that reads.
 
@@ -96,6 +97,6 @@ class ShmLink(Arrivals):
         self._reading.stop()
 
 
-async def open_shm(address: Address, timeout: float) -> ShmLink:
+async def open_native_link(address: Address, options: TlsOptions, timeout: float) -> NativeLink:
     """Connects. Raises OSError or ValueError."""
-    return ShmLink(await asyncio.to_thread(native.module.connect, str(address), timeout))
+    return NativeLink(await asyncio.to_thread(open_native, address, options, timeout))
