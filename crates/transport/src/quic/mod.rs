@@ -151,7 +151,7 @@ fn connect_any(
         if let Some(remote) = remotes.next() {
             match begin(*remote, place, options, deadline) {
                 Ok(Begun::Stream(stream)) => return Ok(stream),
-                Ok(Begun::Attempt(attempt)) => attempts.push(attempt),
+                Ok(Begun::Attempt(attempt)) => attempts.push(*attempt),
                 // Another address has the same files.
                 Err(failure @ ConnectFailure::Certificates(_)) => return Err(failure),
                 Err(failure) => last = failure,
@@ -186,7 +186,7 @@ fn first_over(attempts: &mut Vec<Attempt>, until: Instant) -> Option<Attempt> {
 /// A stream over a connection that was there, or the beginning of a connection.
 enum Begun {
     Stream(QuicStream),
-    Attempt(Attempt),
+    Attempt(Box<Attempt>),
 }
 
 /// A connection whose handshake is under way. It ends with its value, unless it is finished.
@@ -230,7 +230,7 @@ fn begin(
     let name = if rustls::pki_types::ServerName::try_from(host).is_ok() { host } else { tls::PINNED };
     let wired = port.connect(config, remote, name, witness.trusts_names());
     let wired = wired.map_err(|why| ConnectFailure::Io(io::Error::other(why)))?;
-    Ok(Begun::Attempt(Attempt { key, wired, witness, is_finished: false }))
+    Ok(Begun::Attempt(Box::new(Attempt { key, wired, witness, is_finished: false })))
 }
 
 impl Attempt {
