@@ -12,8 +12,8 @@ use bifrost_transport::{
     Address, CallState, Clients, ConnectError, ConnectOptions, Identity, LinkError, ListenOptions, Listener,
     QuicLimits, Ran, ReadError, Stream, TlsError, TlsServer,
 };
-use common::quic::{Office, SOON, any, echo, first_datagram, say};
-use common::{far, read_exact, read_to_end};
+use common::quic::{Office, SOON, any, connect, echo, first_datagram, say};
+use common::{address_of, far, read_exact, read_to_end};
 use proxy::{Proxy, Weather};
 
 /// Waits until the server has told so much of the call that waits.

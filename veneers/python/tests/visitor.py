@@ -9,6 +9,8 @@ import sys
 
 from database.bifrost_stubs import DataBase, connect
 
+from bifrost_veneer import Int
+
 
 def main() -> None:
     name, times = sys.argv[1], int(sys.argv[2])
@@ -19,7 +21,7 @@ def main() -> None:
         own = s.transaction(lambda: db.new_user(name))
         last = -1
 
-        def visit() -> object:
+        def visit() -> Int:
             ann = db.fetch("ann")
             ann.touch()
             own.touch()

@@ -92,14 +92,16 @@ export function parseTraderUrl(text: string): TraderUrl {
   const [place, question] = cut(rest, "?");
   let [trader, query] = ["", question ?? ""];
   let service: string;
-  if (behind === undefined || !["trader", "trader+tcp", "trader+unix"].includes(scheme)) {
-    const forms = "`trader://host/Service?query`, `trader+tcp://host/Service?query` or";
+  if (behind === undefined || !["trader", "trader+quic", "trader+tcp", "trader+unix"].includes(scheme)) {
+    const forms =
+      "`trader://host/Service?query`, `trader+quic://host/Service?query`, `trader+tcp://host/Service?query` or";
     return fail(
       `\`${shown(text)}\` is no URL of a trader: write ${forms} \`trader+unix:///path?service=Service&query\``,
     );
   }
-  if (pin !== undefined && scheme !== "trader") {
-    fail(`\`#${shown(pin)}\` is a pin, and only \`trader://\` has one: its trader is reached over TLS`);
+  if (pin !== undefined && scheme !== "trader" && scheme !== "trader+quic") {
+    const others = "which `trader://` and `trader+quic://` have: other traders have no certificate";
+    fail(`\`#${shown(pin)}\` is a pin, ${others}`);
   }
   if (scheme === "trader+unix") {
     const path = unescape(place);
@@ -112,8 +114,8 @@ export function parseTraderUrl(text: string): TraderUrl {
   } else {
     let host: string;
     [host, service] = splitHost(text, place);
-    if (host !== "") trader = `${scheme === "trader" ? "tls" : "tcp"}://${withPort(host)}`;
-    else if (scheme !== "trader") fail(`\`${shown(text)}\` names no host: write \`trader+tcp://host:port/Service\``);
+    if (host !== "") trader = `${scheme === "trader" ? "tls" : scheme.slice("trader+".length)}://${withPort(host)}`;
+    else if (scheme !== "trader") fail(`\`${shown(text)}\` names no host: write \`${scheme}://host:port/Service\``);
     if (pin !== undefined) {
       if (host === "") {
         const remedy = "write pins where the traders are named";

@@ -24,6 +24,9 @@ URL_BYTES_MAX = 4096
 #: The most bytes of the name of a service.
 SERVICE_BYTES_MAX = 256
 
+#: How the trader of a host is reached, by the scheme of the URL.
+_TRANSPORTS = {"trader": "tls", "trader+quic": "quic", "trader+tcp": "tcp"}
+
 _ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
@@ -64,16 +67,17 @@ def parse_trader_url(text: str) -> TraderUrl:
     scheme, _, rest = text.partition("://")
     rest, hash_sign, pin = rest.partition("#")
     place, _, query = rest.partition("?")
-    if hash_sign and scheme != "trader":
+    if hash_sign and scheme not in ("trader", "trader+quic"):
         raise AddressError(
-            f"`#{pin}` is a pin, and only `trader://` has one: its trader is reached over TLS"
+            f"`#{pin}` is a pin, which `trader://` and `trader+quic://` have: other traders have no certificate"
         )
     if scheme == "trader+unix":
         return _at_socket(text, place, query)
-    if scheme not in ("trader", "trader+tcp"):
+    if scheme not in _TRANSPORTS:
         raise AddressError(
             f"`{text}` is no URL of a trader: write `trader://host/Service?query`, "
-            "`trader+tcp://host/Service?query` or `trader+unix:///path?service=Service&query`"
+            "`trader+quic://host/Service?query`, `trader+tcp://host/Service?query` or "
+            "`trader+unix:///path?service=Service&query`"
         )
     host, _, service = place.partition("/")
     if not service:
@@ -82,16 +86,15 @@ def parse_trader_url(text: str) -> TraderUrl:
         )
     service = _service(service)
     if not host:
-        if scheme == "trader+tcp":
-            raise AddressError(f"`{text}` names no host: write `trader+tcp://host:port/Service`")
+        if scheme != "trader":
+            raise AddressError(f"`{text}` names no host: write `{scheme}://host:port/Service`")
         if hash_sign:
             raise AddressError(
                 f"`#{pin}` is a pin, and the URL names no trader: write pins where the traders are named"
             )
         return TraderUrl(None, service, query)
     host = host if ":" in host.rpartition("]")[2] else f"{host}:{PORT}"
-    transport = "tls" if scheme == "trader" else "tcp"
-    return TraderUrl(f"{transport}://{host}{hash_sign}{pin}", service, query)
+    return TraderUrl(f"{_TRANSPORTS[scheme]}://{host}{hash_sign}{pin}", service, query)
 
 
 def _at_socket(text: str, place: str, query: str) -> TraderUrl:
