@@ -52,9 +52,13 @@ client typescript-ws "$ws" node veneers/typescript/build/node/tests/visitor.mjs
 client typescript-tls "$tls" node veneers/typescript/build/node/tests/visitor.mjs
 # The text form, over a socket and without any library: a batch for each visit.
 text() {
-  for ((i = 0; i < $2; i++)); do
-    printf '$d := lookup database: DataBase\n$e := $d.fetch("ann")\n$e.touch()\ncommit\n'
-  done | "$bin" shell "$BIFROST_URL" > "$folder/shell.txt"
+  {
+    printf '$d := lookup database: DataBase\nflush\n'
+    for ((i = 0; i < $2; i++)); do
+      printf '$done := transaction\n$e := $d.fetch("ann")\n$e.touch()\nflush\n? $done\n'
+    done
+    echo bye
+  } | "$bin" shell "$BIFROST_URL" > "$folder/shell.txt"
   printf '%s: %s visits, by the text form\n' "$1" "$2"
 }
 client shell-unix "$unix" text
