@@ -24,6 +24,9 @@ pub enum LinkError {
     /// This side has ended it.
     #[error("this side has ended the connection")]
     Local,
+    /// A fault of this program.
+    #[error("a fault of this program has ended the connection; other connections go on")]
+    Fault,
     /// The protocol was violated, or the handshake failed.
     #[error("QUIC failed: {text}")]
     Protocol {

@@ -136,6 +136,7 @@ pub(crate) struct Link {
     waiting: Vec<StreamId>,
     is_established: bool,
     lost: Option<Arc<LinkError>>,
+    is_broken: bool,
     /// When the last packet of the peer arrived.
     heard: Instant,
     /// When the peer was asked last for a sign of life.
@@ -153,6 +154,7 @@ impl Link {
             waiting: Vec::new(),
             is_established: false,
             lost: None,
+            is_broken: false,
             heard: now,
             pinged: now,
         }
@@ -292,8 +294,23 @@ impl Link {
     }
 
     fn lose(&mut self, reason: ConnectionError) {
+        self.lose_by(LinkError::new(reason));
+    }
+
+    /// Ends the connection after a fault of this program in it: nothing touches it again.
+    pub(crate) fn break_off(&mut self) {
+        self.is_broken = true;
+        self.lose_by(LinkError::Fault);
+    }
+
+    /// True if a fault of this program has ended it.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.is_broken
+    }
+
+    fn lose_by(&mut self, reason: LinkError) {
         self.is_established = false;
-        self.lost.get_or_insert_with(|| Arc::new(LinkError::new(reason)));
+        self.lost.get_or_insert_with(|| Arc::new(reason));
         if !planted!(NoBellOnLoss) {
             self.streams.values_mut().for_each(Open::ring);
         }
@@ -383,7 +400,7 @@ impl Link {
     fn pull(&mut self, now: Instant, id: StreamId) {
         let micros = self.micros(now);
         let trip = self.trip();
-        let Some(open) = self.streams.get_mut(&id) else { return };
+        let Some(open) = self.streams.get_mut(&id).filter(|_| !self.is_broken) else { return };
         if open.end.is_some() || (open.inbox_bytes >= INBOX_BYTES && !planted!(InboxUnlimited)) {
             return;
         }
@@ -636,6 +653,9 @@ impl Link {
     pub(crate) fn close(&mut self, id: StreamId) {
         let Some(open) = self.streams.remove(&id) else { return };
         self.waiting.retain(|waiting| *waiting != id);
+        if self.is_broken {
+            return;
+        }
         let read = match &open.role {
             Role::Client(_) => 0,
             Role::Server(serving) if planted!(StopCountsArrived) => serving.read() + open.inbox_bytes as u64,
@@ -667,6 +687,9 @@ impl Link {
 
     /// Ends the connection.
     pub(crate) fn end(&mut self, now: Instant, code: u32, why: &'static str) {
+        if self.is_broken {
+            return;
+        }
         self.connection.close(now, VarInt::from_u32(code), Bytes::from_static(why.as_bytes()));
         self.lose(ConnectionError::LocallyClosed);
     }

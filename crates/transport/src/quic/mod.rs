@@ -504,8 +504,8 @@ mod tests {
     use super::*;
     use crate::{Clients as ClientCertificates, KeyFiles, TlsServer};
 
-    #[test]
-    fn an_address_of_a_host_that_is_silent_delays_the_next_one_little() {
+    /// Makes a listener, and returns its address and pin.
+    fn server() -> (Arc<Port>, SocketAddr, Pin) {
         let folder = tempfile::tempdir().unwrap();
         let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
         let files = KeyFiles { certificate: folder.path().join("c.pem"), key: folder.path().join("k.pem") };
@@ -514,8 +514,32 @@ mod tests {
         let tls = TlsServer::load(files, ClientCertificates::Any).unwrap();
         let pin = tls.pin();
         let (listener, port) = listen("127.0.0.1", 0, tls, QuicLimits::default()).unwrap();
+        (listener, SocketAddr::from(([127, 0, 0, 1], port)), pin)
+    }
+
+    #[test]
+    fn a_fault_in_a_connection_ends_it_and_no_other_one() {
+        let (listener, there, pin) = server();
+        let far = Instant::now() + Duration::from_secs(60);
+        let connect = |host| connect_any(&[there], (host, Some(pin)), &TlsOptions::default(), far);
+        let [broken, other] = ["localhost", "127.0.0.1"].map(|host| connect(host).unwrap());
+        let (wired, mut bytes) = (&broken.shared.wired, Vec::new());
+        receiver::guard(&wired.port, wired, || panic!("a planted fault"));
+        let lost = broken.try_read(&mut bytes, 1);
+        assert!(matches!(lost, Err(ReadError::Lost { why: LinkError::Fault, .. })), "{lost:?}");
+        assert!(!wired.is_alive(Duration::MAX, far));
+        drop(broken);
+        // The thread of the port goes on, and the host has a new connection.
+        assert!(other.shared.wired.is_alive(Duration::ZERO, far));
+        let again = connect("localhost").unwrap();
+        assert!(again.shared.wired.is_alive(Duration::ZERO, far));
+        listener.end();
+    }
+
+    #[test]
+    fn an_address_of_a_host_that_is_silent_delays_the_next_one_little() {
+        let (listener, there, pin) = server();
         let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let there = SocketAddr::from(([127, 0, 0, 1], port));
         let (remotes, began) = ([silent.local_addr().unwrap(), there], Instant::now());
         let deadline = began + Duration::from_secs(60);
         let stream = connect_any(&remotes, ("localhost", Some(pin)), &TlsOptions::default(), deadline);

@@ -2,12 +2,13 @@
 
 use std::io::{self, IoSliceMut};
 use std::os::fd::OwnedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
-use quinn_proto::{ConnectionHandle, DatagramEvent, Incoming};
+use quinn_proto::{ConnectionHandle, DatagramEvent, EndpointEvent, Incoming};
 use quinn_udp::RecvMeta;
 use rustix::event::{PollFd, PollFlags, poll};
 
@@ -114,18 +115,16 @@ impl Receiver {
     fn take(&mut self, port: &Arc<Port>, now: Instant, meta: &RecvMeta, packet: &[u8]) {
         let ecn = meta.ecn.and_then(|ecn| quinn_proto::EcnCodepoint::from_bits(ecn as u8));
         self.bytes.clear();
-        let event = lock(&port.endpoint).handle(
-            now,
-            meta.addr,
-            meta.dst_ip,
-            ecn,
-            BytesMut::from(packet),
-            &mut self.bytes,
-        );
+        let routed = catch_unwind(AssertUnwindSafe(|| {
+            let packet = BytesMut::from(packet);
+            lock(&port.endpoint).handle(now, meta.addr, meta.dst_ip, ecn, packet, &mut self.bytes)
+        }));
+        // A packet that is a fault to route is dropped.
+        let Ok(event) = routed else { return };
         match event {
             Some(DatagramEvent::ConnectionEvent(handle, event)) => {
                 let Some(wired) = lock(&port.links).get(&handle).cloned() else { return };
-                wired.link().handle_event(now, event);
+                guard(port, &wired, || wired.link().handle_event(now, event));
                 self.touch(wired);
             }
             Some(DatagramEvent::NewConnection(incoming)) => self.greet(port, now, incoming),
@@ -192,32 +191,7 @@ impl Receiver {
     /// Goes on with the connections that were given packets, or whose timers have expired.
     fn work(&mut self, port: &Arc<Port>) {
         for wired in std::mem::take(&mut self.touched) {
-            self.go_on(port, &wired);
-        }
-    }
-
-    fn go_on(&mut self, port: &Port, wired: &Arc<Wired>) {
-        let now = Instant::now();
-        let mut link = wired.link();
-        wired.pump(now, &mut link);
-        wired.look(&mut link);
-        if let Some(listening) = &port.listening {
-            let mut is_new = false;
-            while let Some(id) = link.accept() {
-                lock(&listening.streams).push_back(Accepted { wired: wired.clone(), id });
-                is_new = true;
-            }
-            if is_new {
-                let _ = rustix::io::write(&listening.event, &1_u64.to_ne_bytes());
-            }
-        }
-        if link.is_drained() {
-            drop(link);
-            lock(&port.links).remove(&wired.handle);
-            let registered = lock(&wired.registered).take();
-            if let Some(at) = registered {
-                lock(&port.timers).remove(&(at, wired.handle.0));
-            }
+            guard(port, &wired, || go_on(port, &wired));
         }
     }
 
@@ -237,12 +211,13 @@ impl Receiver {
             };
             let Some(wired) = lock(&port.links).get(&ConnectionHandle(handle)).cloned() else { continue };
             *lock(&wired.registered) = None;
-            {
+            guard(port, &wired, || {
                 let mut link = wired.link();
                 link.handle_timeout(now);
                 keep(now, &wired, &mut link);
-            }
-            self.go_on(port, &wired);
+                drop(link);
+                go_on(port, &wired);
+            });
         }
     }
 
@@ -259,6 +234,50 @@ impl Receiver {
         }
         // The peers of those that have ended may not have heard it: QUIC repeats it for a while.
         links.is_empty()
+    }
+}
+
+/// Runs a step of a connection. A panic in it is a fault of this program; it ends this connection
+/// and no other one.
+pub(super) fn guard(port: &Port, wired: &Arc<Wired>, step: impl FnOnce()) {
+    if catch_unwind(AssertUnwindSafe(step)).is_err() {
+        let mut link = wired.link();
+        link.break_off();
+        lock(&port.endpoint).handle_event(wired.handle, EndpointEvent::drained());
+        wired.look(&mut link);
+        drop(link);
+        forget(port, wired);
+    }
+}
+
+/// Goes on with a connection that was given packets, or whose timer has expired.
+fn go_on(port: &Port, wired: &Arc<Wired>) {
+    let now = Instant::now();
+    let mut link = wired.link();
+    wired.pump(now, &mut link);
+    wired.look(&mut link);
+    if let Some(listening) = &port.listening {
+        let mut is_new = false;
+        while let Some(id) = link.accept() {
+            lock(&listening.streams).push_back(Accepted { wired: wired.clone(), id });
+            is_new = true;
+        }
+        if is_new {
+            let _ = rustix::io::write(&listening.event, &1_u64.to_ne_bytes());
+        }
+    }
+    if link.is_drained() {
+        drop(link);
+        forget(port, wired);
+    }
+}
+
+/// Forgets a connection that is over.
+fn forget(port: &Port, wired: &Wired) {
+    lock(&port.links).remove(&wired.handle);
+    let registered = lock(&wired.registered).take();
+    if let Some(at) = registered {
+        lock(&port.timers).remove(&(at, wired.handle.0));
     }
 }
 

@@ -84,6 +84,9 @@ impl Wired {
 
     /// Sends the packets that are due, and sets the timer.
     pub(crate) fn pump(&self, now: Instant, link: &mut Link) {
+        if link.is_broken() {
+            return;
+        }
         let mut bytes = BUFFER.take();
         loop {
             link.settle(now);
