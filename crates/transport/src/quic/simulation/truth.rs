@@ -154,6 +154,11 @@ impl Truth {
         self.streams.values_mut().for_each(|progress| progress.is_gone = true);
     }
 
+    /// Notes that the connection of a session is lost for the server.
+    pub(super) fn gone(&mut self, key: StreamKey) {
+        self.stream(key).is_gone = true;
+    }
+
     /// Notes that a session executes a call.
     pub(super) fn execute(&mut self, number: u64, attempt: u64) {
         self.note(b'x', number, &attempt.to_le_bytes());
