@@ -151,9 +151,6 @@ impl Session {
         let inbox = self.conn.borrow().link.inbox_bytes(self.id);
         judge_inbox(truth, inbox);
         truth.arrived(self.key, inbox);
-        if self.conn.borrow().link.lost().is_some() {
-            truth.gone(self.key);
-        }
     }
 
     /// Goes on until it waits.

@@ -283,6 +283,11 @@ impl World {
         host.process.pump(now);
         match &mut host.role {
             Role::Server { sessions, manner } => {
+                for conn in host.process.conns.values().map(|conn| conn.borrow()) {
+                    if let (Some(_), Some(name)) = (conn.link.lost(), conn.name) {
+                        truth.gone(name);
+                    }
+                }
                 for (conn, id) in host.process.accepted.drain(..) {
                     sessions.push(Session::new(conn, id, *manner));
                 }
