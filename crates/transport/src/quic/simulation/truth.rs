@@ -234,7 +234,8 @@ impl Truth {
                 format!("the call at {range:?} is said to be {state:?}: {arrived} arrived, {read} read, written after {written_at}")
             });
         }
-        let late = begun.is_some_and(|at| now > at.max(settled).max(flushed) + STATE_TOLD);
+        let told = STATE_TOLD.max(self.soon);
+        let late = begun.is_some_and(|at| now > at.max(settled).max(flushed) + told);
         if late && !is_gone && call.state.is_none_or(|state| state < CallState::Begun) {
             let state = call.state;
             self.fail(|| format!("the call at {range:?} has begun long ago, and is still {state:?}"));

@@ -115,7 +115,8 @@ impl World {
             Fault::Mtu(bytes) => *bytes != usual,
             _ => false,
         };
-        if faults.iter().any(|(_, fault)| is_hard(fault)) {
+        // The attacker moves paths to its own address, for a while.
+        if world.layout.weather.replay > 0.0 || faults.iter().any(|(_, fault)| is_hard(fault)) {
             world.truth.soon = HARD;
         }
         world.faults = faults.into();
