@@ -49,6 +49,8 @@ pub(super) struct Truth {
     attempts: HashSet<u64>,
     forbidden: HashSet<u64>,
     streams: HashMap<StreamKey, Progress>,
+    /// Connections that are lost for the server.
+    gone: HashSet<u64>,
     /// How often something that should be tried has happened.
     pub seen: Seen,
 }
@@ -102,6 +104,7 @@ impl Truth {
             attempts: HashSet::new(),
             forbidden: HashSet::new(),
             streams: HashMap::new(),
+            gone: HashSet::new(),
             seen: Seen::default(),
         }
     }
@@ -152,6 +155,11 @@ impl Truth {
     /// Notes that the connections of the server are gone.
     pub(super) fn server_gone(&mut self) {
         self.streams.values_mut().for_each(|progress| progress.is_gone = true);
+    }
+
+    /// Notes that a connection is lost for the server.
+    pub(super) fn gone(&mut self, name: u64) {
+        self.gone.insert(name);
     }
 
     /// Notes that a session executes a call.
@@ -205,6 +213,7 @@ impl Truth {
         if call.bytes != *range {
             self.fail(|| format!("the call at {range:?} is taken for that at {:?}", call.bytes));
         }
+        let is_lost = self.gone.contains(&key.0);
         let progress = self.stream(key);
         let (arrived, read, written_at) = (progress.arrived, progress.read(), progress.written_at);
         let is_true = match call.state {
@@ -216,7 +225,7 @@ impl Truth {
             Some(CallState::Begun) => read > range.start,
             Some(CallState::Answered) => written_at >= range.end,
         };
-        let is_gone = progress.is_gone;
+        let is_gone = is_lost || progress.is_gone;
         let begun = progress.reads.iter().find(|(behind, _)| *behind > range.start).map(|(_, at)| *at);
         self.seen.states += u64::from(call.state.is_some());
         if !is_true {
@@ -225,7 +234,8 @@ impl Truth {
                 format!("the call at {range:?} is said to be {state:?}: {arrived} arrived, {read} read, written after {written_at}")
             });
         }
-        let late = begun.is_some_and(|at| now > at.max(settled).max(flushed) + STATE_TOLD);
+        let told = STATE_TOLD.max(self.soon);
+        let late = begun.is_some_and(|at| now > at.max(settled).max(flushed) + told);
         if late && !is_gone && call.state.is_none_or(|state| state < CallState::Begun) {
             let state = call.state;
             self.fail(|| format!("the call at {range:?} has begun long ago, and is still {state:?}"));

@@ -115,7 +115,8 @@ impl World {
             Fault::Mtu(bytes) => *bytes != usual,
             _ => false,
         };
-        if faults.iter().any(|(_, fault)| is_hard(fault)) {
+        // The attacker moves paths to its own address, for a while.
+        if world.layout.weather.replay > 0.0 || faults.iter().any(|(_, fault)| is_hard(fault)) {
             world.truth.soon = HARD;
         }
         world.faults = faults.into();
@@ -283,6 +284,11 @@ impl World {
         host.process.pump(now);
         match &mut host.role {
             Role::Server { sessions, manner } => {
+                for conn in host.process.conns.values().map(|conn| conn.borrow()) {
+                    if let (Some(_), Some(name)) = (conn.link.lost(), conn.name) {
+                        truth.gone(name);
+                    }
+                }
                 for (conn, id) in host.process.accepted.drain(..) {
                     sessions.push(Session::new(conn, id, *manner));
                 }
