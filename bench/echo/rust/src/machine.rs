@@ -68,7 +68,7 @@ impl Side {
 
     /// Connects to a server, and opens the stream.
     fn connect(peer: SocketAddr, config: ClientConfig, tuning: Tuning) -> Result<Side, Failed> {
-        let socket = UdpSocket::bind((peer.ip(), 0))?;
+        let socket = UdpSocket::bind(settings::local(peer))?;
         socket.connect(peer)?;
         let mut side = Side::new(socket, None, tuning)?;
         side.peer = Some(peer);

@@ -2,11 +2,17 @@
 //! WHERE`, `echo-rust NAME version`, where NAME is `quinn-proto` or `quinn`. Settings may stand
 //! behind the name: `--mtu 65000`, `--ack-delay-us 1000`.
 //!
+//! `echo-rust net ...` is a [network](net) that loses packets.
+//!
 //! The README of `bench/echo` has the lines that they read and print. [`message`] has the form of a
 //! message, [`machine`] the state machine of quinn-proto with one thread, [`quinn_side`] quinn.
 
 mod machine;
 mod message;
+mod net;
+#[allow(dead_code, reason = "the command drives a proxy with it")]
+#[path = "../../../../crates/cli/src/bench/echo/proxy.rs"]
+mod proxy;
 mod quinn_side;
 mod settings;
 
@@ -19,6 +25,9 @@ const USAGE: &str =
 fn main() -> Result<(), Failed> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    if let ["net", weather @ ..] = &words[..] {
+        return net::run(weather);
+    }
     let Some((name @ ("quinn-proto" | "quinn"), mut words)) =
         words.split_first().map(|(name, rest)| (*name, rest))
     else {

@@ -98,7 +98,7 @@ pub fn client(place: &str, tuning: Tuning) -> Result<(), Failed> {
         }
     });
     runtime()?.block_on(async {
-        let endpoint = endpoint((peer.ip(), 0).into(), None, tuning)?;
+        let endpoint = endpoint(settings::local(peer), None, tuning)?;
         let connection = endpoint.connect_with(config, peer, settings::NAME)?.await?;
         let (send, receive) = connection.open_bi().await?;
         let mut client = Client { connection, send, receive, message: Vec::new(), bytes: Vec::new() };

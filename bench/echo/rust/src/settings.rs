@@ -1,7 +1,7 @@
 //! The settings of QUIC, and the certificate of a server. A client finds and trusts it by a place:
 //! `ADDRESS#CERTIFICATE`, the certificate in hexadecimal digits.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -108,4 +108,12 @@ pub fn client(place: &str, tuning: Tuning) -> Result<(SocketAddr, ClientConfig),
     let mut config = ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls)?));
     config.transport_config(tuning.transport());
     Ok((address.parse()?, config))
+}
+
+/// Returns where the socket of a client is, which the system chooses.
+pub fn local(peer: SocketAddr) -> SocketAddr {
+    match peer {
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+    }
 }

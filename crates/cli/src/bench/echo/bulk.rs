@@ -25,7 +25,7 @@ use super::super::report::{Case, Target, ratio, summary};
 use super::contest::{Cores, Row, Sample, start_on};
 use super::message::{pattern, processor_ns, say};
 use super::ours::{Over, READ_BYTES, listen};
-use super::peers::Group;
+use super::peers::{Group, LOOPBACK};
 
 /// The bytes of a short exchange, both ways.
 const SHORT: usize = 16;
@@ -109,7 +109,7 @@ impl End {
 /// # Errors
 /// It cannot listen.
 pub fn serve(over: Over, folder: &Path) -> Result<(), Failed> {
-    let (listener, address) = listen(over, folder)?;
+    let (listener, address) = listen(over, folder, LOOPBACK)?;
     say(&format!("ready {address}"))?;
     std::thread::spawn(|| {
         // There is nothing to keep.

@@ -15,7 +15,7 @@ use indicatif::ProgressBar;
 use super::super::common::{Failed, pin};
 use super::super::process::Program;
 use super::super::report::{Case, ratio};
-use super::peers::{Group, System};
+use super::peers::{Group, LOOPBACK, System};
 use super::proxy::{Proxy, Weather};
 
 /// The longest wait for a line of a program.
@@ -194,8 +194,43 @@ pub struct Plan<'a> {
     /// The exchanges of a system in a round.
     pub exchanges: u32,
     pub rounds: u32,
-    /// The harm to datagrams between client and server; `None` without a proxy.
-    pub weather: Option<Weather>,
+    /// What is between client and server.
+    pub way: Way,
+}
+
+/// What is between client and server.
+pub enum Way {
+    /// Nothing.
+    Loopback,
+    /// A proxy for each system, which does this harm to datagrams.
+    Proxy(Weather),
+    /// A network device that does harm to all packets.
+    Device(Device),
+}
+
+/// A network device, which lives as long as its program.
+pub struct Device {
+    _program: Program,
+    /// The address of servers, and that by which clients reach them.
+    server: String,
+    client: String,
+}
+
+impl Device {
+    /// Starts the program of the network.
+    ///
+    /// # Errors
+    /// It may not make a device.
+    pub fn start(command: &mut Command) -> Result<Device, Failed> {
+        let mut program = Program::start("the network", command)?;
+        let line = program.hear(ANSWER).map_err(|error| {
+            format!("{error}: a network device needs root; leave out `--device` for the proxy, without TCP")
+        })?;
+        let hosts = line.strip_prefix("ready ").and_then(|hosts| hosts.split_once(' '));
+        let (server, client) = hosts.ok_or_else(|| unknown(&line))?;
+        let (server, client) = (server.to_owned(), client.to_owned());
+        Ok(Device { _program: program, server, client })
+    }
 }
 
 /// Measures all shapes on two cores, and shows each to `each`.
@@ -214,7 +249,7 @@ pub fn measure(
     for system in systems {
         bar.set_message(format!("starting {}", system.name));
         let folder = folder.path().join(pairs.len().to_string());
-        let pair = Pair::start(system, cores, plan.weather, &folder);
+        let pair = Pair::start(system, cores, &plan.way, &folder);
         pairs.push(pair.map_err(|error| format!("{}: {error}", system.name))?);
     }
     let mut all = Vec::new();
@@ -253,12 +288,20 @@ struct Pair {
 }
 
 impl Pair {
-    fn start(system: &System, cores: Cores, weather: Option<Weather>, folder: &Path) -> Result<Pair, Failed> {
+    fn start(system: &System, cores: Cores, way: &Way, folder: &Path) -> Result<Pair, Failed> {
         std::fs::create_dir(folder)?;
-        let mut server = start_on(cores.server, system.name, system.server(folder))?;
+        let host = if let Way::Device(device) = way { &device.server } else { LOOPBACK };
+        let mut server = start_on(cores.server, system.name, system.server(folder, host))?;
         let line = server.hear(ANSWER)?;
         let mut place = line.strip_prefix("ready ").ok_or_else(|| unknown(&line))?.to_owned();
-        let proxy = weather.map(|weather| proxy(&mut place, weather)).transpose()?;
+        let proxy = match way {
+            Way::Loopback => None,
+            Way::Proxy(weather) => Some(proxy(&mut place, *weather)?),
+            Way::Device(device) => {
+                place = place.replace(&device.server, &device.client);
+                None
+            }
+        };
         let mut client = start_on(cores.client, system.name, system.client(&place))?;
         let line = client.hear(ANSWER)?;
         if line != "ready" {

@@ -31,7 +31,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::common::{Failed, note_debug_build};
 use super::report::{self, JsonLines, Target};
-use contest::{Cores, Measured, Plan, Shape};
+use contest::{Cores, Device, Measured, Plan, Shape, Way};
 use ours::Over;
 use peers::{Group, Peer, QUINN_PROTO, RAW_UDP, System};
 use proxy::Weather;
@@ -49,6 +49,8 @@ const PACKET: (usize, usize) = (512, 65_507);
 const GATE_0_LEAST: f64 = 1.4;
 /// The most that TLS may take of plain TCP.
 const TLS_MOST: f64 = 1.15;
+/// The most that the 99th percentile of our QUIC may take of that of quinn, if packets are lost.
+const TAIL_MOST: f64 = 0.5;
 /// The exchanges of a turn and the rounds of `--quick`.
 const QUICK: (u32, u32) = (100, 1);
 
@@ -64,12 +66,13 @@ and calls). The paper's columns are seconds of 100 exchanges. Details: the least
 datagrams of both sides; CPU us, the processor time of both sides.
 
 With --loss, --delay-us, --reorder or --duplicate a proxy stands between client and server, and only systems that
-send lost datagrams again are measured.
+send lost datagrams again are measured. With --device it is a network device, and those over TCP are measured, too.
 
 Examples:
   bifrost bench echo
   bifrost bench echo --sizes 16,1024 --cores 0,0 --peers quinn-proto --over tcp,tls
   bifrost bench echo --loss 1 --delay-us 500 --sizes 16 --exchanges 2000
+  bifrost bench echo --device --loss 1 --delay-us 500 --sizes 16 --over tcp,tls,quic
   bifrost bench echo --bulk 16 --over tcp,tls,quic
   bifrost bench echo --json echo.jsonl")]
 pub struct Args {
@@ -120,10 +123,13 @@ pub struct Args {
     /// The share of datagrams that arrive twice, in percent
     #[arg(long, value_name = "PERCENT", value_parser = share)]
     duplicate: Option<f64>,
+    /// Have the harm done by a network device (TUN), which TCP needs: it takes root, and `cargo`
+    #[arg(long)]
+    device: bool,
     /// Measure messages of so many MiB, and short exchanges beside them, over the transports of ours;
     /// nothing else
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(1..=256),
-        conflicts_with_all = ["loss", "delay_us", "reorder", "duplicate", "sizes", "peers"])]
+        conflicts_with_all = ["loss", "delay_us", "reorder", "duplicate", "device", "sizes", "peers"])]
     bulk: Option<u32>,
     /// The seed of the proxy
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -138,6 +144,9 @@ pub struct Args {
 pub struct SideArgs {
     #[arg(long, default_value_t = PACKET.1)]
     packet: usize,
+    /// Where a server listens
+    #[arg(long, global = true, default_value = peers::LOOPBACK)]
+    host: String,
     #[command(subcommand)]
     what: SideWhat,
 }
@@ -163,10 +172,12 @@ enum Role {
 pub fn run_side(args: &SideArgs) -> Result<(), Failed> {
     match &args.what {
         SideWhat::Raw { raw, role: Role::Serve, place } => {
-            raw::serve_raw(*raw, Path::new(place), args.packet)
+            raw::serve_raw(*raw, Path::new(place), args.packet, &args.host)
         }
         SideWhat::Raw { raw, role: Role::Client, place } => raw::call_raw(*raw, place, args.packet),
-        SideWhat::Stream { over, role: Role::Serve, place } => ours::serve_stream(*over, Path::new(place)),
+        SideWhat::Stream { over, role: Role::Serve, place } => {
+            ours::serve_stream(*over, Path::new(place), &args.host)
+        }
         SideWhat::Stream { role: Role::Client, place, .. } => ours::call_stream(place),
         SideWhat::Call { role: Role::Serve, place } => ours::serve_object(Path::new(place)),
         SideWhat::Call { role: Role::Client, place } => ours::call_object(place),
@@ -192,7 +203,7 @@ impl Args {
     /// Returns the settings of the proxy, if one is asked for.
     fn weather(&self) -> Option<Weather> {
         let shares = [self.loss, self.reorder, self.duplicate];
-        (shares.iter().any(Option::is_some) || self.delay_us.is_some()).then(|| Weather {
+        (shares.iter().any(Option::is_some) || self.delay_us.is_some() || self.device).then(|| Weather {
             loss: self.loss.unwrap_or_default(),
             reorder: self.reorder.unwrap_or_default(),
             repeat: self.duplicate.unwrap_or_default(),
@@ -272,14 +283,23 @@ pub fn run(args: &Args) -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;
     let weather = args.weather();
     let mut systems = args.systems(folder.path(), &bar)?;
-    if weather.is_some() {
-        systems.retain(|system| system.repeats);
-        if systems.is_empty() {
-            return Err("no system here sends lost datagrams again: quinn-proto and quinn do".into());
+    let way = match weather {
+        None => Way::Loopback,
+        Some(weather) if args.device => {
+            systems.retain(|system| system.roams && system.group != Group::Calls);
+            bar.set_message("making the network");
+            Way::Device(Device::start(&mut peers::network(&args.peers_folder, &weather)?)?)
         }
+        Some(weather) => {
+            systems.retain(|system| system.repeats);
+            Way::Proxy(weather)
+        }
+    };
+    if systems.is_empty() {
+        return Err("no system here sends lost datagrams again: quic, quinn-proto and quinn do".into());
     }
     let shapes = Shape::all(&args.sizes);
-    let plan = Plan { shapes: &shapes, exchanges, rounds, weather };
+    let plan = Plan { shapes: &shapes, exchanges, rounds, way };
     let cores = args.cores();
     bar.set_length(cores.len() as u64 * shapes.len() as u64 * u64::from(rounds + 1) * systems.len() as u64);
     let mut targets = Vec::new();
@@ -288,7 +308,7 @@ pub fn run(args: &Args) -> Result<(), Failed> {
             Ok(json.write(&measured.cases(weather.as_ref()))?)
         })?;
         bar.suspend(|| print(cores, &all, weather.as_ref()));
-        targets.extend(goals(cores, &all));
+        targets.extend(if weather.is_some() { tails(cores, &all) } else { goals(cores, &all) });
     }
     bar.finish_and_clear();
     if !targets.is_empty() {
@@ -366,6 +386,21 @@ fn goals(cores: Cores, all: &[Measured]) -> Vec<Target> {
     let (tls, tcp) = (Over::Tls.name(), Over::Tcp.name());
     let tls = ratio(tls, tcp).map(|value| Target::new(name(tls, tcp), value, TLS_MOST, "x"));
     gate.into_iter().chain(tls).collect()
+}
+
+/// Returns the goal of QUIC for the slowest exchanges where packets are lost: beside quinn.
+fn tails(cores: Cores, all: &[Measured]) -> Vec<Target> {
+    let Cores { client, server } = cores;
+    let goal = |measured: &Measured| {
+        let [ours, quinn] = [Over::Quic.name(), peers::QUINN].map(|name| measured.row(name));
+        let value = report::ratio(ours?.p99(), quinn?.p99());
+        let Shape { sent, received } = measured.shape;
+        let name = format!(
+            "quic / quinn, 99th percentile, {sent} sent, {received} received, cores {client},{server}"
+        );
+        Some(Target::new(name, value, TAIL_MOST, "x"))
+    };
+    all.iter().filter_map(goal).collect()
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ use super::bifrost_stubs::{Echo, INTERFACE};
 use super::message::{
     Carrier, Failed, Order, Turn, answer_counts, follow_orders, order, pattern, say, serve,
 };
+use super::peers::LOOPBACK;
 use crate::common::certificates::{make_self_signed, write_new};
 
 /// The program of the call.
@@ -57,12 +58,15 @@ impl Over {
         }
     }
 
-    /// Returns the address of a listener whose files go to a folder.
-    fn listen(self, folder: &Path) -> String {
+    /// True if it has hosts and ports.
+    pub fn has_hosts(self) -> bool {
+        matches!(self, Over::Tcp | Over::Tls | Over::Quic)
+    }
+
+    /// Returns the address of a listener at a host, whose files go to a folder.
+    fn listen(self, folder: &Path, host: &str) -> String {
         match self {
-            Over::Tcp => "tcp://127.0.0.1:0".to_owned(),
-            Over::Tls => "tls://127.0.0.1:0".to_owned(),
-            Over::Quic => "quic://127.0.0.1:0".to_owned(),
+            Over::Tcp | Over::Tls | Over::Quic => format!("{}://{host}:0", self.name()),
             Over::Unix => format!("unix://{}/unix", folder.display()),
             Over::Shm => format!("shm://{}/shm", folder.display()),
         }
@@ -85,8 +89,8 @@ impl Carrier for Stream {
 ///
 /// # Errors
 /// It cannot.
-pub fn listen(over: Over, folder: &Path) -> Result<(Listener, Address), Failed> {
-    let address: Address = over.listen(folder).parse()?;
+pub fn listen(over: Over, folder: &Path, host: &str) -> Result<(Listener, Address), Failed> {
+    let address: Address = over.listen(folder, host).parse()?;
     let mut options = ListenOptions::default();
     if address.is_tls() {
         let certificate = folder.join("tls.pem");
@@ -104,8 +108,8 @@ pub fn listen(over: Over, folder: &Path) -> Result<(Listener, Address), Failed> 
 ///
 /// # Errors
 /// It cannot listen, or the stream is broken.
-pub fn serve_stream(over: Over, folder: &Path) -> Result<(), Failed> {
-    let (listener, address) = listen(over, folder)?;
+pub fn serve_stream(over: Over, folder: &Path, host: &str) -> Result<(), Failed> {
+    let (listener, address) = listen(over, folder, host)?;
     say(&format!("ready {address}"))?;
     answer_counts(|| None);
     let mut stream = listener.accept()?.ok_or("the listener was stopped")?;
@@ -125,7 +129,7 @@ pub fn call_stream(place: &str) -> Result<(), Failed> {
 /// # Errors
 /// It cannot listen.
 pub fn serve_object(folder: &Path) -> Result<(), Failed> {
-    let listen = vec![Over::Tcp.listen(folder)];
+    let listen = vec![Over::Tcp.listen(folder, LOOPBACK)];
     let config = Config { listen, anonymous_loopback: true, ..Config::default() };
     let source = folder.join("echo.theta");
     std::fs::write(&source, PROGRAM)?;

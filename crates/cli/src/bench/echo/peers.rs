@@ -13,10 +13,14 @@ use clap::ValueEnum;
 use super::super::common::Failed;
 use super::super::tools::{Library, Made, Source, build_rust};
 use super::ours::Over;
+use super::proxy::Weather;
 use super::raw::Raw;
 
 /// The lines of programs in C++.
 const SHARED: Source = ("echo.h", include_str!("../../../../../bench/echo/echo.h"));
+
+/// The host of servers, if there is no network between.
+pub const LOOPBACK: &str = "127.0.0.1";
 
 /// The name of the datagrams to which others are compared.
 pub const RAW_UDP: &str = "raw udp";
@@ -24,6 +28,8 @@ pub const RAW_UDP: &str = "raw udp";
 pub const RAW_TCP: &str = "raw tcp";
 /// The name of the state machine of QUIC with one thread on each side.
 pub const QUINN_PROTO: &str = "quinn-proto";
+/// The name of QUIC with tokio.
+pub const QUINN: &str = "quinn";
 
 /// The table that has a system.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,6 +73,8 @@ pub struct System {
     pub group: Group,
     /// True if it sends lost datagrams again.
     pub repeats: bool,
+    /// True if it can listen at any address.
+    pub roams: bool,
     program: PathBuf,
     words: Vec<String>,
     /// The address for its server; none if it gets a folder for its files.
@@ -74,13 +82,12 @@ pub struct System {
 }
 
 impl System {
-    /// Returns the command of its server, whose files go to a folder.
-    pub fn server(&self, folder: &Path) -> Command {
+    /// Returns the command of its server at a host, whose files go to a folder.
+    pub fn server(&self, folder: &Path, host: &str) -> Command {
         let mut command = Command::new(&self.program);
-        command.args(&self.words).arg("serve");
         match self.address {
-            Some(address) => command.arg(address),
-            None => command.arg(folder),
+            Some(address) => command.args(&self.words).arg("serve").arg(address.replace(LOOPBACK, host)),
+            None => command.args(&self.words).args(["--host", host, "serve"]).arg(folder),
         };
         command
     }
@@ -103,6 +110,7 @@ pub fn ours(overs: &[Over], packet: usize) -> Result<Vec<System>, Failed> {
         name,
         group,
         repeats: false,
+        roams: false,
         program: program.clone(),
         words: ["bench", "echo-side"].iter().chain(words).map(ToString::to_string).collect(),
         address: None,
@@ -112,10 +120,11 @@ pub fn ours(overs: &[Over], packet: usize) -> Result<Vec<System>, Failed> {
     let mut systems = vec![
         raw(RAW_UDP, Group::Datagrams, Raw::Udp.name()),
         raw("raw seqpacket", Group::Datagrams, Raw::Seqpacket.name()),
-        raw(RAW_TCP, Group::Streams, Raw::Tcp.name()),
+        System { roams: true, ..raw(RAW_TCP, Group::Streams, Raw::Tcp.name()) },
     ];
     systems.extend(overs.iter().map(|over| System {
         repeats: *over == Over::Quic,
+        roams: over.has_hosts(),
         ..side(over.name(), Group::Streams, &["stream", over.name()])
     }));
     systems.push(side("call over tcp", Group::Calls, &["call"]));
@@ -145,7 +154,7 @@ impl Peer {
     pub fn name(self) -> &'static str {
         match self {
             Peer::QuinnProto => QUINN_PROTO,
-            Peer::Quinn => "quinn",
+            Peer::Quinn => QUINN,
             Peer::Omniorb => "omniorb",
             Peer::Grpc => "grpc",
             Peer::Capnp => "capnp",
@@ -207,6 +216,21 @@ impl Peer {
     fn system(self, program: PathBuf, words: Vec<String>, address: &'static str) -> System {
         let repeats = matches!(self, Peer::QuinnProto | Peer::Quinn);
         let group = if repeats { Group::Datagrams } else { Group::Calls };
-        System { name: self.name(), group, repeats, program, words, address: Some(address) }
+        // The address of omniORB is within a text that it makes.
+        let roams = self != Peer::Omniorb;
+        System { name: self.name(), group, repeats, roams, program, words, address: Some(address) }
     }
+}
+
+/// Returns the command of a network that harms packets, as `bench/echo/README.md` has it.
+///
+/// # Errors
+/// Its program cannot be made.
+pub fn network(package: &Path, weather: &Weather) -> Result<Command, String> {
+    let made = build_rust(package, "echo-rust", ["bench/echo/rust", "--peers-folder"])?;
+    let Weather { loss, repeat, reorder, delay, seed, .. } = weather;
+    let mut command = Command::new(made.program);
+    command.arg("net").args([loss, repeat, reorder].map(f64::to_string));
+    command.arg(delay.as_micros().to_string()).arg(seed.to_string());
+    Ok(command)
 }

@@ -103,7 +103,7 @@ fn seqpacket(path: &str) -> Result<(OwnedFd, SocketAddrUnix), Failed> {
 ///
 /// # Errors
 /// The socket cannot be made, or is broken.
-pub fn serve_raw(raw: Raw, folder: &Path, packet: usize) -> Result<(), Failed> {
+pub fn serve_raw(raw: Raw, folder: &Path, packet: usize, host: &str) -> Result<(), Failed> {
     match raw {
         Raw::Udp => {
             let socket = UdpSocket::bind("127.0.0.1:0")?;
@@ -122,7 +122,7 @@ pub fn serve_raw(raw: Raw, folder: &Path, packet: usize) -> Result<(), Failed> {
             serve_packets(Packets::new(accept_with(&socket, SocketFlags::CLOEXEC)?, packet)?)
         }
         Raw::Tcp => {
-            let listener = TcpListener::bind("127.0.0.1:0")?;
+            let listener = TcpListener::bind((host, 0))?;
             say(&format!("ready {}", listener.local_addr()?))?;
             answer_counts(|| None);
             let (mut stream, _) = listener.accept()?;
