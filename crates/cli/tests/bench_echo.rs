@@ -213,3 +213,28 @@ fn long_messages_go_beside_short_ones_over_all_transports() {
     let goal = "quic, short exchanges beside long messages / alone, p99, cores 0,0";
     assert!(lines.iter().any(|line| line["target"] == goal), "{lines:?}");
 }
+
+/// Over a device the streams over TCP are measured where packets are lost. It takes rights that the tests may not have.
+#[test]
+fn a_network_device_loses_packets_of_tcp_too() {
+    let arguments =
+        "--quick --device --loss 1 --delay-us 200 --sizes 16 --cores 0,0 --over tcp,quic,shm --peers quinn";
+    let (output, lines) = bench(arguments, &package());
+    let (said, noted) = (stdout(&output), stderr(&output));
+    if !has_quic() {
+        assert!(noted.contains("error: ") && !output.status.success(), "{said}\n{noted}");
+        return;
+    }
+    if !output.status.success() {
+        assert!(noted.contains("a network device needs root"), "{said}\n{noted}");
+        return;
+    }
+    for peer in ["raw tcp", "tcp", "quic", "quinn"] {
+        let line = find(&lines, "16 sent, 16 received, cores 0,0, loss 1 %, delay 200 us", peer);
+        // Each direction takes its time.
+        assert!(line["min"].as_f64().unwrap() >= 400.0 && line["n"] == 100, "{line}");
+    }
+    assert!(!lines.iter().any(|line| line["peer"] == "shm" || line["peer"] == "raw udp"), "{lines:?}");
+    let goal = "quic / quinn, 99th percentile, 16 sent, 16 received, cores 0,0";
+    assert!(lines.iter().any(|line| line["target"] == goal), "{lines:?}");
+}

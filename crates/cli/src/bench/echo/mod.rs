@@ -1,7 +1,7 @@
 //! `bifrost bench echo`: a client asks a server for bytes and sends bytes (004 section 6.1), over
 //! raw sockets, the transports of ours, a call, QUIC, and other systems that carry calls.
 //!
-//! Read [`System`](peers::System) first: a program that runs as server and as client, and the lines
+//! Read [`System`] first: a program that runs as server and as client, and the lines
 //! by which it is ordered. [`run`] has all of them measured in turn ([`contest`]) and prints the
 //! paper's table with the paper's figures ([`table`]). Our own sides are [`raw`] and [`ours`]; the
 //! form of messages and lines is `message`, which the programs in Rust outside the workspace have,
