@@ -85,13 +85,15 @@ impl Program {
         Ok(input.flush()?)
     }
 
-    /// Reads a line; the program has one line under way at most, and writes it at once.
+    /// Reads a line; the program writes each at once.
     ///
     /// # Errors
     /// The program has ended, or is silent for `limit`.
     pub fn hear(&mut self, limit: Duration) -> Result<String, Failed> {
         let seconds = Timespec::try_from(limit)?;
-        if poll(&mut [PollFd::new(self.output.get_ref(), PollFlags::IN)], Some(&seconds))? == 0 {
+        // A line may have come with the one before.
+        let is_here = !self.output.buffer().is_empty();
+        if !is_here && poll(&mut [PollFd::new(self.output.get_ref(), PollFlags::IN)], Some(&seconds))? == 0 {
             self.child.kill()?;
             return Err(format!("a program of {} is silent for {} s", self.name, limit.as_secs()).into());
         }
