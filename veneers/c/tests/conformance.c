@@ -920,6 +920,14 @@ static void batches_are_explained(bf_session *s, Probe p) {
   CHECK(!strstr(bf_explain_last(s), "at the server"));
   const char *first = strstr(bf_explain_batches(s), "batch 1: ");
   CHECK(first && strstr(first, "answered in ") && strstr(first, "; sent by the claim at "));
+  /* A batch that is a transaction has the place of its head. */
+  bf_status status;
+  unsigned line = __LINE__ + 1;
+  BF_TRANSACTION(s, NULL, &status) one = Probe_same_int(p, bf_i(9));
+  OK(s, status);
+  char sent[4200];
+  snprintf(sent, sizeof sent, "; sent by the call at %s:%u\n", __FILE__, line);
+  CHECK(strstr(bf_explain_batches(s), sent));
   /* Claims that force a crossing again and again are named. */
   for (int i = 0; i < 4; i++) IS_INT(s, Probe_same_int(p, bf_i(i)), i);
   CHECK(strstr(bf_advice(s), "record the calls of all rounds before the first claim"));

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -145,7 +144,6 @@ def test_a_batch_is_a_transaction() -> None:
             return e, e.visits()
 
         e, one = s.transaction(new_user, tries=3)
-        assert re.search(r"; sent by the call at .*test_clients\.py:\d+$", s.explain_batches()[-1])
         assert one.claim() == 1
         with pytest.raises(bf.Unseen) as unseen:
             s.transaction(new_user)

@@ -387,6 +387,15 @@ def test_a_profile_stands_beside_the_commands_of_the_last_batch() -> None:
     assert (s.explain_last() or "").endswith("profile off\nflush\n")
 
 
+def test_a_transaction_has_its_place() -> None:
+    with Server(CONFORMANCE) as server, connect(server.url) as s:
+        p = s.lookup("probe", Probe)
+        s.flush()
+        s.transaction(lambda: p.same_int(1))
+        last = s.explain_batches()[-1]
+        assert re.search(r"; sent by the call at .*test_explain\.py:\d+$", last), last
+
+
 def test_an_await_has_its_place() -> None:
     async def main(url: str) -> None:
         async with aconnect_database(url) as s:

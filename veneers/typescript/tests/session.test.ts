@@ -1,6 +1,6 @@
 // Sessions of Node: lost connections, tokens, keys, handles, transactions, live batches, deadlines.
 
-import { deepEqual, equal, match, ok, rejects } from "node:assert/strict";
+import { deepEqual, equal, match, ok, rejects, throws } from "node:assert/strict";
 import { getEventListeners } from "node:events";
 import { readFileSync } from "node:fs";
 import { createServer, type Socket } from "node:net";
@@ -33,6 +33,14 @@ async function ends(promise: PromiseLike<unknown>, by: string): Promise<void> {
   equal(error.by, by);
   ok(ms < 1000, `${ms} ms`);
 }
+
+test("a procedure that is called like a function names its method", async () => {
+  await using server = await Server.serve(PROGRAM);
+  await using s = await connect(server.urls[0] as string);
+  const next = bf.procedure(s, "next", [bf.Int], bf.Int, (n) => n.add(1));
+  throws(() => (next as unknown as (n: number) => void)(10), /called with its method `call`/);
+  equal(await next.call(10), 11n);
+});
 
 test("a server that is killed", async () => {
   const server = await Server.serve(PROGRAM);

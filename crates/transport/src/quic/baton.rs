@@ -122,7 +122,8 @@ impl Baton {
         }
     }
 
-    /// A read takes the baton, if it is free, and receives. False if it is not: then its bell rings.
+    /// A read takes the baton, if it is free, and receives. False if it is not: then its bell
+    /// rings.
     pub(crate) fn receive<R>(
         &self,
         receiver: &Mutex<R>,
@@ -149,8 +150,8 @@ impl Baton {
     /// A read waits for its bell, while another one has the baton, or the thread.
     pub(crate) fn wait<T>(&self, wait: impl FnOnce() -> T) -> T {
         self.waiting.fetch_add(1, Ordering::Relaxed);
-        // Pairs with the fence in `receive`: either this sees that nobody has the baton now, and the
-        // thread takes it; or the read that lets go of it sees that this one waits.
+        // Pairs with the fence in `receive`: either this sees that nobody has the baton now, and
+        // the thread takes it; or the read that lets go of it sees that this one waits.
         fence(Ordering::SeqCst);
         if self.held_since.load(Ordering::Relaxed) == 0 {
             self.tell();

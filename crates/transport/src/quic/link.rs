@@ -37,7 +37,7 @@ pub(super) const CHUNK_BYTES: usize = 64 << 10;
 macro_rules! planted {
     ($bug:ident) => {{
         #[cfg(test)]
-        let is_planted = super::simulation::is_planted(super::simulation::Bug::$bug);
+        let is_planted = super::planted::is_planted(super::planted::Bug::$bug);
         #[cfg(not(test))]
         let is_planted = false;
         is_planted
@@ -369,7 +369,7 @@ impl Link {
                     if let Some(Open { role: Role::Server(serving), .. }) = self.streams.get(&id) {
                         let answer = serving.answer(micros, number, start, end);
                         #[cfg(test)]
-                        let answer = super::simulation::answer(answer);
+                        let answer = super::planted::answer(answer);
                         if let Message::State { state, .. } = answer {
                             asked::note(state);
                         }

@@ -21,11 +21,14 @@ pub mod detached;
 pub(crate) mod error;
 mod link;
 mod listening;
+#[cfg(test)]
+mod planted;
 mod port;
 mod receiver;
 mod settings;
 #[cfg(test)]
 mod simulation;
+mod sync;
 mod wired;
 
 use std::collections::HashMap;
@@ -53,12 +56,6 @@ use crate::identity::Identity;
 use crate::pin::Pin;
 use crate::tls::{self, CertificateFileError, Protocol, TlsError, TlsOptions, Trusting, Witness, names_of};
 use crate::want::Want;
-
-/// The locks and atomics of `baton`.
-mod sync {
-    pub(super) use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
-    pub(super) use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-}
 
 /// The silence of a connection after which a new stream first makes sure that the peer lives.
 const SURE: Duration = Duration::from_secs(1);

@@ -411,7 +411,7 @@ impl Pair {
         Ok(words.split_whitespace().skip(1).map(str::parse).collect::<Result<_, _>>()?)
     }
 
-    /// Returns the times of a round: short exchanges, long ones in both directions, and both at once.
+    /// Returns the times of a round: short exchanges, long ones in each direction, both at once.
     fn turn(&mut self, Plan { bytes, exchanges, .. }: Plan) -> Result<[Vec<u64>; 5], Failed> {
         let alone = self.order(&format!("short {exchanges}"), "short ")?;
         let sent = self.order(&format!("long {bytes} 0 {LONG}"), "long ")?;

@@ -126,8 +126,8 @@ pub struct Args {
     /// Have the harm done by a network device (TUN), which TCP needs: it takes root, and `cargo`
     #[arg(long)]
     device: bool,
-    /// Measure messages of so many MiB, and short exchanges beside them, over the transports of ours;
-    /// nothing else
+    /// Measure messages of so many MiB, and short exchanges beside them, over the transports of
+    /// ours; nothing else
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(1..=256),
         conflicts_with_all = ["loss", "delay_us", "reorder", "duplicate", "device", "sizes", "peers"])]
     bulk: Option<u32>,

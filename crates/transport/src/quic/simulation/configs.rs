@@ -1,4 +1,5 @@
-//! The settings of both sides of a world: those of the product, with keys for a simulation or of TLS.
+//! The settings of both sides of a world: those of the product, with keys for a simulation or
+//! of TLS.
 
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

@@ -9,7 +9,6 @@
 mod configs;
 mod keys;
 mod plans;
-mod planted;
 mod process;
 mod sessions;
 mod tasks;
@@ -19,28 +18,15 @@ mod world;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use bifrost_rex::{CallState, Message};
-
-pub(crate) use planted::{Bug, is_planted};
+use super::planted::{Bug, plant};
 use truth::Seen;
 use world::World;
 
-/// An answer to a question, with the planted bugs of a server that is asked.
-pub(crate) fn answer(message: Message) -> Message {
-    let Message::State { stream, start, end, state, before, ms } = message else { return message };
-    let state = match state {
-        CallState::Begun if is_planted(Bug::AnsweredWhenRead) => CallState::Answered,
-        CallState::Partly if is_planted(Bug::ArrivedInPart) => CallState::Arrived,
-        state => state,
-    };
-    Message::State { stream, start, end, state, before, ms }
-}
-
 fn live(seed: u64, has_tls: bool, bug: Option<Bug>) -> World {
-    planted::plant(bug);
+    plant(bug);
     let mut world = World::new(seed, has_tls);
     world.live();
-    planted::plant(None);
+    plant(None);
     world
 }
 

@@ -2,6 +2,8 @@
 
 use std::cell::Cell;
 
+use bifrost_rex::{CallState, Message};
+
 /// A bug of a careless programmer. Each is consulted by `planted!` where it would be written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Bug {
@@ -76,4 +78,15 @@ pub(super) fn plant(bug: Option<Bug>) {
 /// True if this bug is planted here.
 pub(crate) fn is_planted(bug: Bug) -> bool {
     PLANTED.get() == Some(bug)
+}
+
+/// An answer to a question, with the planted bugs of a server that is asked.
+pub(crate) fn answer(message: Message) -> Message {
+    let Message::State { stream, start, end, state, before, ms } = message else { return message };
+    let state = match state {
+        CallState::Begun if is_planted(Bug::AnsweredWhenRead) => CallState::Answered,
+        CallState::Partly if is_planted(Bug::ArrivedInPart) => CallState::Arrived,
+        state => state,
+    };
+    Message::State { stream, start, end, state, before, ms }
 }
