@@ -84,6 +84,10 @@ const COVERED: &[(&str, &str)] = &[
     ("bifrost bench veneers", "tests/bench_sessions.rs runs it with few samples"),
     ("bifrost bench echo", "tests/bench_echo.rs runs it with few exchanges"),
     (
+        "bifrost bench echo --bulk 16 --over tcp,tls,quic",
+        "tests/bench_echo.rs runs it with messages of 2 MiB",
+    ),
+    (
         "bifrost bench echo --loss 1 --delay-us 500 --sizes 16",
         "tests/bench_echo.rs runs it with few exchanges",
     ),
