@@ -86,12 +86,12 @@ step env BIFROST_NATIVE=1 "$with_native" tests/readme.py
 step "$tools/python" -m pip --python "$with_native" install -q --no-deps --require-hashes -r "$target/pytest.txt"
 
 # The tests, without the library and with it at once: there are two cores.
-# A shell has jobs in the background ignore Ctrl-C, which tests send.
+# A shell has jobs in the background ignore Ctrl-C, which tests send; this one may be such a job, too.
 env --default-signal=INT BIFROST_NATIVE=1 "$with_native" -m pytest -p no:cacheprovider > "$target/native.log" 2>&1 &
 beside=$!
 trap 'kill "$beside" 2>/dev/null || true' EXIT
-step env BIFROST_NATIVE=0 "$empty" -m pytest -p no:cacheprovider
-step env BIFROST_NATIVE=0 "$libraries" -m pytest -p no:cacheprovider -o addopts=-q tests/libraries
+step env --default-signal=INT BIFROST_NATIVE=0 "$empty" -m pytest -p no:cacheprovider
+step env --default-signal=INT BIFROST_NATIVE=0 "$libraries" -m pytest -p no:cacheprovider -o addopts=-q tests/libraries
 status=0
 wait "$beside" || status=$?
 trap - EXIT

@@ -74,7 +74,7 @@ def test_urls_name_a_trader_a_service_and_a_query() -> None:
         ("trader+udp://host/S", "is no URL of a trader: write `trader://host/Service"),
         ("trader+tcp:///S", "names no host"),
         ("trader+tcp://h/S#pin", "other traders have no certificate"),
-        ("trader+quic:///S", "write `trader+quic://host:port/Service`"),
+        ("trader+quic:///S", "names no host: write `trader.quic://host:port/Service`"),
         ("trader:///S#pin", "the URL names no trader"),
         ("trader+unix://run?service=S", "write three slashes"),
         ("trader+unix:///run/%zz?service=S", "is no absolute path"),
