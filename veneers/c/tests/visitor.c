@@ -1,6 +1,7 @@
 /* A client among many of one server: `visitor_c NAME TIMES` visits Ann and a person of its own, so many times.
    veneers/together.sh runs it beside clients in other languages, over other media. */
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "bifrost_stubs.h"
