@@ -8,26 +8,19 @@ target="${CARGO_TARGET_DIR:-$PWD/target}"
 bin="${BIFROST_BIN:-$target/debug/bifrost}"
 python="${BIFROST_PYTHON_TARGET:-$PWD/target/python}"
 times="${BIFROST_VISITS:-200}"
-for name in "${!BIFROST_@}"; do unset "$name"; done
-
 folder=$(mktemp -d)
-server=
-finish() {
-  [ -z "$server" ] || kill "$server" 2>/dev/null || true
-  [ -z "$server" ] || wait "$server" 2>/dev/null || true
-  rm -rf "$folder"
-}
-trap finish EXIT
-mkfifo "$folder/ready"
-listen=()
-for url in shm://"$folder/shm" unix://"$folder/socket" {tcp,tls,ws,quic}://127.0.0.1:0; do listen+=(--listen "$url"); done
-XDG_STATE_HOME="$folder" "$bin" serve "${listen[@]}" --anonymous-loopback examples/database/database.theta \
-  > "$folder/ready" 2> "$folder/log" &
-server=$!
-if ! read -r word shm unix tcp tls ws quic < "$folder/ready" || [ "$word" != ready ]; then
-  cat "$folder/log" >&2
-  exit 1
+trap 'rm -rf "$folder"' EXIT
+
+# The server, which runs this again with its addresses.
+if [ -z "${BIFROST_URLS:-}" ]; then
+  listen=(--listen unix://"$folder/socket")
+  for url in {tcp,tls,ws,quic}://127.0.0.1:0; do listen+=(--listen "$url"); done
+  BIFROST_BIN="$bin" veneers/c/tests/serve.sh examples/database/database.theta shm "${listen[@]}" --anonymous-loopback \
+    -- veneers/together.sh
+  exit
 fi
+read -r shm unix tcp tls ws quic <<< "$BIFROST_URLS"
+for name in "${!BIFROST_@}"; do unset "$name"; done
 
 # NAME URL PROGRAM...: each client is a process of its own, and all run at once.
 names=()

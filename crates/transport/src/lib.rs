@@ -36,6 +36,7 @@
 //!   port       a UDP socket with its connections, and its thread
 //!   listening  what the port of a listener has beside that
 //!   receiver   the receiving
+//!   baton      the right to receive
 //!   settings   the parameters of QUIC
 //!   asked      counts of questions
 //!   detached   a connection without a socket, for tests

@@ -250,7 +250,7 @@ fn the_thread_is_told_that_the_baton_is_free() {
     });
 }
 
-/// A read that finds the baton taken gets its packet, whoever has the baton then.
+/// A read that finds the baton taken gets its packet, from the thread or from another read.
 #[test]
 fn a_read_that_waits_gets_a_receiver() {
     let mut model = loom::model::Builder::new();

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Runs a program against a server of its own: serve.sh FILE.theta URL ARGUMENTS... -- PROGRAM...
 #
-# URL is `unix`, `shm`, `tcp`, `ws`, `tls` or `quic`; ARGUMENTS are those of `bifrost serve`. The program gets BIFROST_URL, the
-# address, and BIFROST_SERVER, the number of the server's process.
+# URL is `unix`, `shm`, `tcp`, `ws`, `tls` or `quic`; ARGUMENTS are those of `bifrost serve`. The program gets
+# BIFROST_URL, the address, BIFROST_URLS, this and those in ARGUMENTS, and BIFROST_SERVER, the number of the process.
 set -euo pipefail
 program="$1" way="$2"
 shift 2
@@ -41,9 +41,9 @@ for name in "${!BIFROST_@}"; do unset+=(-u "$name"); done
 env "${unset[@]}" XDG_STATE_HOME="$folder" "$BIFROST_BIN" serve "${listen[@]}" "${arguments[@]}" "$program" \
   > "$folder/ready" 2> "$folder/log" &
 server=$!
-if ! read -r word url _ < "$folder/ready" || [ "$word" != ready ]; then
+if ! read -r word urls < "$folder/ready" || [ "$word" != ready ]; then
   cat "$folder/log" >&2
   exit 1
 fi
-export BIFROST_URL="$url" BIFROST_SERVER="$server"
+export BIFROST_URL="${urls%% *}" BIFROST_URLS="$urls" BIFROST_SERVER="$server"
 "$@"

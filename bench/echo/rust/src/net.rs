@@ -9,7 +9,6 @@
 
 use std::io::{BufRead, ErrorKind};
 use std::net::Ipv4Addr;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -57,9 +56,6 @@ pub fn run(words: &[&str]) -> Result<(), Failed> {
 fn pass(device: &SyncDevice, weather: Weather) -> Result<(), Failed> {
     let mut link = Link::new(weather);
     let mut packet = vec![0; usize::from(MTU)];
-    // The device lives as long as the borrow.
-    #[allow(unsafe_code, reason = "the crate has no AsFd")]
-    let descriptor = unsafe { BorrowedFd::borrow_raw(device.as_raw_fd()) };
     loop {
         let now = Instant::now();
         while let Some((_, bytes)) = link.poll_arrived(now) {
@@ -72,7 +68,7 @@ fn pass(device: &SyncDevice, weather: Weather) -> Result<(), Failed> {
         }
         let wait = link.poll_timeout().map(|at| at.saturating_duration_since(now));
         let wait = wait.map(Timespec::try_from).transpose()?;
-        poll(&mut [PollFd::new(&descriptor.as_fd(), PollFlags::IN)], wait.as_ref())?;
+        poll(&mut [PollFd::new(device, PollFlags::IN)], wait.as_ref())?;
         loop {
             let count = match device.recv(&mut packet) {
                 Ok(count) => count,

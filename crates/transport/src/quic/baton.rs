@@ -11,7 +11,7 @@
 //!      +---------------+            |  and the read wakes it when it lets go
 //! ```
 //!
-//! The right itself is the lock of what receives. Locks and atomics come from the module around
+//! The right itself is the lock of the receiver. Locks and atomics come from the module around
 //! this one, so that a model checker can put its own in their place (`tests/loom.rs`). It checks
 //! that a read that waits for its bell gets a receiver, and that the thread does not sleep while
 //! nobody has the baton.

@@ -100,7 +100,8 @@ impl Receiver {
             self.traffic = now;
             for (buffer, meta) in slices.iter().zip(&meta).take(count) {
                 for packet in buffer[..meta.len.min(buffer.len())].chunks(meta.stride.max(1)) {
-                    self.take(port, now, meta, packet);
+                    // A packet that makes the endpoint panic is dropped.
+                    let _ = catch_unwind(AssertUnwindSafe(|| self.take(port, now, meta, packet)));
                 }
             }
             if count < BUFFERS {
@@ -115,12 +116,8 @@ impl Receiver {
     fn take(&mut self, port: &Arc<Port>, now: Instant, meta: &RecvMeta, packet: &[u8]) {
         let ecn = meta.ecn.and_then(|ecn| quinn_proto::EcnCodepoint::from_bits(ecn as u8));
         self.bytes.clear();
-        let routed = catch_unwind(AssertUnwindSafe(|| {
-            let packet = BytesMut::from(packet);
-            lock(&port.endpoint).handle(now, meta.addr, meta.dst_ip, ecn, packet, &mut self.bytes)
-        }));
-        // A packet that is a fault to route is dropped.
-        let Ok(event) = routed else { return };
+        let packet = BytesMut::from(packet);
+        let event = lock(&port.endpoint).handle(now, meta.addr, meta.dst_ip, ecn, packet, &mut self.bytes);
         match event {
             Some(DatagramEvent::ConnectionEvent(handle, event)) => {
                 let Some(wired) = lock(&port.links).get(&handle).cloned() else { return };
@@ -226,11 +223,13 @@ impl Receiver {
         let now = Instant::now();
         let links: Vec<Arc<Wired>> = lock(&port.links).values().cloned().collect();
         for wired in &links {
-            let mut link = wired.link();
-            if link.streams() == 0 && link.lost().is_none() {
-                link.end(now, 0, "the server has ended");
-                wired.pump(now, &mut link);
-            }
+            guard(port, wired, || {
+                let mut link = wired.link();
+                if link.streams() == 0 && link.lost().is_none() {
+                    link.end(now, 0, "the server has ended");
+                    wired.pump(now, &mut link);
+                }
+            });
         }
         // The peers of those that have ended may not have heard it: QUIC repeats it for a while.
         links.is_empty()

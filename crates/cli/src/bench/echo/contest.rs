@@ -194,11 +194,11 @@ pub struct Plan<'a> {
     /// The exchanges of a system in a round.
     pub exchanges: u32,
     pub rounds: u32,
-    /// What is between client and server.
+    /// The network between client and server.
     pub way: Way,
 }
 
-/// What is between client and server.
+/// A network between client and server.
 pub enum Way {
     /// Nothing.
     Loopback,

@@ -144,7 +144,7 @@ pub struct Args {
 pub struct SideArgs {
     #[arg(long, default_value_t = PACKET.1)]
     packet: usize,
-    /// Where a server listens
+    /// The host at which a server listens
     #[arg(long, global = true, default_value = peers::LOOPBACK)]
     host: String,
     #[command(subcommand)]

@@ -1,4 +1,4 @@
-//! What happened in a world, written down outside its processes, and judged.
+//! [`Truth`]: a record of a world outside its processes, which judges them.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -31,7 +31,7 @@ impl Progress {
     }
 }
 
-/// What happened in a world.
+/// The record of a world.
 pub(super) struct Truth {
     pub now: u64,
     /// The end of the last fault.
@@ -51,7 +51,7 @@ pub(super) struct Truth {
     streams: HashMap<StreamKey, Progress>,
     /// Connections that are lost for the server.
     gone: HashSet<u64>,
-    /// How often something that should be tried has happened.
+    /// Counts of the events that the worlds must have.
     pub seen: Seen,
 }
 
