@@ -357,6 +357,31 @@ fn both_ends_may_send_more_than_the_other_has_read() {
     }
 }
 
+/// A writer that waits for room goes on as soon as there is some, though the reader says nothing
+/// else: a window that has moved is told by itself.
+#[test]
+fn a_reader_that_begins_late_and_reads_little_lets_the_writer_go_on() {
+    const BYTES: usize = 6 << 20;
+    for medium in STREAMS {
+        println!("{medium}");
+        let (mut one, mut two) = connected(medium);
+        let writer = std::thread::spawn(move || {
+            one.write(&vec![7; BYTES], far()).unwrap();
+            one.flush();
+            one
+        });
+        // By then it waits, and all that has room has arrived.
+        std::thread::sleep(Duration::from_millis(100));
+        let (start, mut came) = (Instant::now(), Vec::new());
+        while came.len() < BYTES {
+            two.read(&mut came, 4096, far()).unwrap();
+        }
+        assert!(start.elapsed() < Duration::from_secs(8), "{medium}: {:?}", start.elapsed());
+        assert!(came.iter().all(|byte| *byte == 7));
+        writer.join().unwrap();
+    }
+}
+
 #[test]
 fn a_wait_for_either_direction_ends_at_its_deadline() {
     for medium in STREAMS {

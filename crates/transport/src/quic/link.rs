@@ -137,6 +137,8 @@ pub(crate) struct Link {
     is_established: bool,
     lost: Option<Arc<LinkError>>,
     is_broken: bool,
+    /// True if a window has moved so far that the peer must be told, with or without other packets.
+    owes_room: bool,
     /// When the last packet of the peer arrived.
     heard: Instant,
     /// When the peer was asked last for a sign of life.
@@ -155,6 +157,7 @@ impl Link {
             is_established: false,
             lost: None,
             is_broken: false,
+            owes_room: false,
             heard: now,
             pinged: now,
         }
@@ -191,6 +194,11 @@ impl Link {
     /// Returns the number of its streams.
     pub(crate) fn streams(&self) -> usize {
         self.streams.len()
+    }
+
+    /// True if no stream is open, and the peer has all bytes of those that were.
+    pub(crate) fn is_unused(&mut self) -> bool {
+        self.streams.is_empty() && (self.lost.is_some() || self.connection.streams().send_streams() == 0)
     }
 
     /// Returns the time of the last packet that arrived.
@@ -231,8 +239,8 @@ impl Link {
     }
 
     /// Returns the time at which a client with streams asks a silent server for a sign of life.
-    fn next_ping(&self) -> Option<Instant> {
-        let pings = self.is_established && self.connection.side().is_client() && !self.streams.is_empty();
+    fn next_ping(&mut self) -> Option<Instant> {
+        let pings = self.is_established && self.connection.side().is_client() && !self.is_unused();
         pings.then(|| self.heard.max(self.pinged) + PING_EVERY)
     }
 
@@ -277,7 +285,13 @@ impl Link {
         datagrams_max: usize,
         into: &mut Vec<u8>,
     ) -> Option<Transmit> {
+        self.owes_room = false;
         self.connection.poll_transmit(now, datagrams_max, into)
+    }
+
+    /// True if the peer may wait for room that a read has made: it has to be told with packets.
+    pub(crate) fn owes_room(&self) -> bool {
+        self.owes_room
     }
 
     /// Handles the events of the connection, and rings the bells of streams with a waiting user.
@@ -337,12 +351,23 @@ impl Link {
                 if let Some(open) = self.streams.get_mut(&id) {
                     open.stopped = Some(error_code.into_inner());
                     open.ring();
+                } else {
+                    self.abandon(id, error_code);
                 }
             }
             // There are no others, and nobody waits for the acknowledgement of an end.
             StreamEvent::Opened { dir: Dir::Uni }
             | StreamEvent::Finished { .. }
             | StreamEvent::Available { .. } => {}
+        }
+    }
+
+    /// Gives up the bytes of a stream that the peer takes no more: they would wait for ever, and
+    /// take room from other streams.
+    fn abandon(&mut self, id: StreamId, code: VarInt) {
+        if !planted!(StoppedKept) {
+            // The stream may be over.
+            let _ = self.connection.send_stream(id).reset(code);
         }
     }
 
@@ -424,8 +449,7 @@ impl Link {
                 Err(ReadError::Blocked) => break,
             }
         }
-        // Windows that have moved are told with the next packets.
-        let _ = chunks.finalize();
+        self.owes_room |= chunks.finalize().should_transmit();
         let arrived = open.inbox_bytes - before;
         if arrived > 0 {
             match &mut open.role {
@@ -651,19 +675,23 @@ impl Link {
 
     /// Ends a stream: bytes that were written still arrive, and no more are read.
     pub(crate) fn close(&mut self, id: StreamId) {
-        let Some(open) = self.streams.remove(&id) else { return };
+        let open = self.streams.remove(&id);
         self.waiting.retain(|waiting| *waiting != id);
         if self.is_broken {
             return;
         }
-        let read = match &open.role {
-            Role::Client(_) => 0,
-            Role::Server(serving) if planted!(StopCountsArrived) => serving.read() + open.inbox_bytes as u64,
-            Role::Server(serving) => serving.read(),
+        let read = match open.as_ref().map(|open| (&open.role, open.inbox_bytes)) {
+            Some((Role::Server(serving), arrived)) if planted!(StopCountsArrived) => {
+                serving.read() + arrived as u64
+            }
+            Some((Role::Server(serving), _)) => serving.read(),
+            // One of a server that got no user was not read.
+            Some((Role::Client(_), _)) | None => 0,
         };
         if !planted!(NeverFinished) {
             match self.connection.send_stream(id).finish() {
-                Ok(()) | Err(FinishError::Stopped(_) | FinishError::ClosedStream) => {}
+                Ok(()) | Err(FinishError::ClosedStream) => {}
+                Err(FinishError::Stopped(code)) => self.abandon(id, code),
             }
         }
         if planted!(NeverStopped) {

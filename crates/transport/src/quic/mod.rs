@@ -364,10 +364,7 @@ impl QuicStream {
         }
         match read {
             Ok(count) => {
-                // A window that has moved far is told at once.
-                if count.is_some_and(|count| count >= WINDOW_TOLD) {
-                    wired.pump(now, &mut link);
-                }
+                wired.tell_room(now, &mut link);
                 Ok(count)
             }
             Err(Gone::Closed) => Ok(Some(0)),
@@ -439,10 +436,12 @@ impl QuicStream {
         let Shared { wired, id, .. } = &*self.shared;
         let mut link = wired.link();
         let now = Instant::now();
-        if link.arm(now, *id, Want::Room) || link.arm(now, *id, Want::Bytes) {
+        let is_ready = link.arm(now, *id, Want::Room) || link.arm(now, *id, Want::Bytes);
+        wired.tell_room(now, &mut link);
+        drop(link);
+        if is_ready {
             return true;
         }
-        drop(link);
         // After an error the next read or write finds the reason.
         crate::socket::wait_for(self.event(), PollFlags::IN, Some(deadline)).unwrap_or(true)
     }
@@ -450,7 +449,7 @@ impl QuicStream {
     /// True if the stream has no bytes or room, as wanted: then the bell rings once it has.
     pub(crate) fn rest(&self, want: Want) -> bool {
         let Shared { wired, id, .. } = &*self.shared;
-        !wired.link().arm(Instant::now(), *id, want)
+        !wired.arm(*id, want)
     }
 
     /// True if the peer has sent nothing that was not read.
@@ -492,9 +491,6 @@ impl CallWatch {
         self.wired.link().call(Instant::now(), self.id)
     }
 }
-
-/// The bytes of a read after which the peer is told at once that there is room.
-const WINDOW_TOLD: usize = 64 << 10;
 
 #[cfg(test)]
 mod tests {

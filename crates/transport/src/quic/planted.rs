@@ -37,6 +37,8 @@ pub(crate) enum Bug {
     NoBellForRoom,
     /// The end of a stream comes before its last bytes.
     EndTooEarly,
+    /// Bytes of a stream that the peer takes no more are kept.
+    StoppedKept,
     /// A stream that is closed does not finish.
     NeverFinished,
     /// A stream that is closed does not say how far its session has read.
@@ -45,7 +47,7 @@ pub(crate) enum Bug {
 
 impl Bug {
     /// All bugs.
-    pub(super) const ALL: [Bug; 17] = [
+    pub(super) const ALL: [Bug; 18] = [
         Bug::AnsweredWhenRead,
         Bug::ArrivedInPart,
         Bug::StopCountsArrived,
@@ -61,6 +63,7 @@ impl Bug {
         Bug::NoBellForBytes,
         Bug::NoBellForRoom,
         Bug::EndTooEarly,
+        Bug::StoppedKept,
         Bug::NeverFinished,
         Bug::NeverStopped,
     ];

@@ -40,6 +40,8 @@ use crate::tls::TlsServer;
 
 /// The buffers of the kernel for a socket. It may give less.
 const SOCKET_BYTES: usize = 4 << 20;
+/// The pause between looks at connections that end.
+const LOOK: Duration = Duration::from_millis(1);
 /// The longest wait for room in the kernel; a packet that finds none is lost.
 const ROOM_WAIT: Duration = Duration::from_millis(50);
 
@@ -128,8 +130,31 @@ impl Port {
     /// does.
     pub(crate) fn end(&self) {
         self.is_ended.store(true, Ordering::Release);
+        self.refuse_waiting();
         self.wake();
         self.baton.tell();
+    }
+
+    /// Ends the streams that wait to be accepted: nobody takes them any more.
+    pub(super) fn refuse_waiting(&self) {
+        while let Some(Accepted { wired, id }) = self.accept() {
+            wired.close(id);
+        }
+    }
+
+    /// Waits until no stream is open, and the peers have all bytes of those that were; false if the
+    /// deadline has passed.
+    pub(crate) fn wait_unused(&self, deadline: Instant) -> bool {
+        loop {
+            let links: Vec<Arc<Wired>> = lock(&self.links).values().cloned().collect();
+            if links.iter().all(|wired| wired.link().is_unused()) {
+                return true;
+            }
+            if Instant::now() >= deadline {
+                return false;
+            }
+            std::thread::sleep(LOOK);
+        }
     }
 
     pub(super) fn wake(&self) {

@@ -218,14 +218,14 @@ impl Receiver {
         }
     }
 
-    /// Ends connections without streams, once the listener is gone. True when none are left.
+    /// Ends connections that are not used, once the listener is gone. True when none are left.
     pub(super) fn end(&mut self, port: &Port) -> bool {
         let now = Instant::now();
         let links: Vec<Arc<Wired>> = lock(&port.links).values().cloned().collect();
         for wired in &links {
             guard(port, wired, || {
                 let mut link = wired.link();
-                if link.streams() == 0 && link.lost().is_none() {
+                if link.is_unused() && link.lost().is_none() {
                     link.end(now, 0, "the server has ended");
                     wired.pump(now, &mut link);
                 }
@@ -265,8 +265,12 @@ fn go_on(port: &Port, wired: &Arc<Wired>) {
             let _ = rustix::io::write(&listening.event, &1_u64.to_ne_bytes());
         }
     }
-    if link.is_drained() {
-        drop(link);
+    let is_drained = link.is_drained();
+    drop(link);
+    if port.is_ended.load(Ordering::Acquire) {
+        port.refuse_waiting();
+    }
+    if is_drained {
         forget(port, wired);
     }
 }

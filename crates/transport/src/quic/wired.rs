@@ -108,6 +108,22 @@ impl Wired {
         self.port.set_timer(self, timeouts.into_iter().flatten().min());
     }
 
+    /// Tells the peer of room that a read has made: it may have stopped for want of it.
+    pub(crate) fn tell_room(&self, now: Instant, link: &mut Link) {
+        if link.owes_room() {
+            self.pump(now, link);
+        }
+    }
+
+    /// True if a stream has bytes or room, as wanted, or an end. Otherwise its bell will ring.
+    pub(crate) fn arm(&self, id: StreamId, want: Want) -> bool {
+        let now = Instant::now();
+        let mut link = self.link();
+        let is_ready = link.arm(now, id, want);
+        self.tell_room(now, &mut link);
+        is_ready
+    }
+
     /// Returns the time at which the handshake of a client must be over, while it is not.
     pub(super) fn handshake_end(&self) -> Option<Instant> {
         let listening = self.port.listening.as_ref()?;
@@ -159,7 +175,7 @@ impl Wired {
         if port.receive_until(&bell.event, deadline, is_done) {
             return Ok(!is_late() || self.link().is_ready(id));
         }
-        if self.link().arm(Instant::now(), id, Want::Bytes) {
+        if self.arm(id, Want::Bytes) {
             return Ok(true);
         }
         port.baton.wait(|| crate::socket::wait_for(&bell.event, PollFlags::IN, deadline))
@@ -207,13 +223,14 @@ impl Wired {
         }
     }
 
-    /// Ends a stream. The last one of a listener that is gone ends the connection.
+    /// Ends a stream. The last one of a listener that is gone ends the connection, once the peer
+    /// has all its bytes.
     pub(crate) fn close(&self, id: StreamId) {
         let now = Instant::now();
         let mut link = self.link();
         link.close(id);
         self.pump(now, &mut link);
-        if link.streams() == 0 && self.port.is_ended.load(Ordering::Acquire) {
+        if link.is_unused() && link.lost().is_none() && self.port.is_ended.load(Ordering::Acquire) {
             link.end(now, 0, "the server has ended");
             self.pump(now, &mut link);
         }

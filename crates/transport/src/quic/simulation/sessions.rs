@@ -183,7 +183,7 @@ impl Session {
                     let mut bytes = Vec::new();
                     match conn.link.read(at, self.id, &mut bytes, self.manner.limit) {
                         Ok(Some(count)) if count > 0 => {
-                            conn.touched = true;
+                            conn.touched |= conn.link.owes_room();
                             truth.read(self.key, count);
                             self.take(&bytes, &mut conn, truth);
                             if self.manner.pause > 0 && self.wake.is_none() {
@@ -191,7 +191,10 @@ impl Session {
                             }
                         }
                         Ok(Some(_)) | Err(_) => self.close(&mut conn),
-                        Ok(None) => self.is_resting = !conn.link.arm(at, self.id, Want::Bytes),
+                        Ok(None) => {
+                            self.is_resting = !conn.link.arm(at, self.id, Want::Bytes);
+                            conn.touched |= conn.link.owes_room();
+                        }
                     }
                 }
                 Phase::Work => {

@@ -305,13 +305,14 @@ impl Task {
                 None
             }
             Ok(Some(_)) => {
-                conn.touched = true;
+                conn.touched |= conn.link.owes_room();
                 stream.got += bytes.len() as u64;
                 self.take(stream, &bytes, truth);
                 Some(true)
             }
             Ok(None) => {
                 stream.is_resting = !conn.link.arm(at, stream.id, Want::Bytes);
+                conn.touched |= conn.link.owes_room();
                 Some(!stream.is_resting)
             }
             Err(Gone::Closed) => {

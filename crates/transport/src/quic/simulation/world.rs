@@ -188,7 +188,7 @@ impl World {
     }
 
     fn has_no_streams(&self) -> bool {
-        let is_idle = |conn: &Shared| conn.borrow().link.streams() == 0;
+        let is_idle = |conn: &Shared| conn.borrow_mut().link.is_unused();
         self.hosts.iter().all(|host| {
             let has_sessions = matches!(&host.role, Role::Server { sessions, .. } if !sessions.is_empty());
             !has_sessions && host.process.conns.values().all(is_idle)
@@ -198,10 +198,10 @@ impl World {
     fn judge_streams(&mut self) {
         for (at, host) in self.hosts.iter().enumerate() {
             for conn in host.process.conns.values() {
-                let conn = conn.borrow();
+                let mut conn = conn.borrow_mut();
                 let (streams, waiting) = (conn.link.streams(), conn.link.waiting().len());
-                if streams + waiting > 0 {
-                    let what = format!("process {at} keeps {streams} streams, {waiting} wait");
+                if streams + waiting > 0 || !conn.link.is_unused() {
+                    let what = format!("process {at} keeps {streams} streams or their bytes, {waiting} wait");
                     self.truth.fail(|| what);
                 }
             }
