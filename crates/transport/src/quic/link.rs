@@ -33,6 +33,10 @@ pub(crate) const INBOX_BYTES: usize = 256 << 10;
 /// The longest chunk that is taken out at once.
 pub(super) const CHUNK_BYTES: usize = 64 << 10;
 
+/// The bytes of the longest datagram. The system takes no more in a call, with or without
+/// segmentation: it refuses all of them, and they are lost.
+const DATAGRAM_MAX: usize = 65_507;
+
 /// True if a bug is planted here: by the simulation alone.
 macro_rules! planted {
     ($bug:ident) => {{
@@ -278,7 +282,8 @@ impl Link {
         let _ = self.connection.datagrams().send(bytes, true);
     }
 
-    /// Returns the next packets to send.
+    /// Returns the next packets to send: several for one call of the system, `datagrams_max` at
+    /// most, as long as their bytes are no more than those of the longest datagram.
     pub(crate) fn poll_transmit(
         &mut self,
         now: Instant,
@@ -286,6 +291,8 @@ impl Link {
         into: &mut Vec<u8>,
     ) -> Option<Transmit> {
         self.owes_room = false;
+        let datagrams_max =
+            datagrams_max.min(DATAGRAM_MAX / usize::from(self.connection.current_mtu())).max(1);
         self.connection.poll_transmit(now, datagrams_max, into)
     }
 
