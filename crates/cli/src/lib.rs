@@ -35,6 +35,7 @@ mod trader;
 mod veneer;
 
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use bifrost_native::Registry;
 use bifrost_server::trader::with_trader;
@@ -94,6 +95,9 @@ enum Command {
     Bench(bench::Args),
 }
 
+/// The longest wait of a program that ends until its peers have its last words.
+const DELIVERED_WITHIN: Duration = Duration::from_secs(1);
+
 /// Runs the command of the process's arguments, for programs that may use these natives; returns
 /// the status to exit with.
 ///
@@ -139,8 +143,10 @@ pub fn main(registry: &Registry) -> ExitCode {
         Command::Man(args) => man::run(&args),
         Command::Bench(args) => bench::run(args),
     };
-    match outcome {
+    let code = match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
-    }
+    };
+    bifrost_transport::wait_delivered(Instant::now() + DELIVERED_WITHIN);
+    code
 }

@@ -168,6 +168,8 @@ struct Metrics {
 /// Most connections of the listener of metrics. Those of sessions are counted apart, so that
 /// neither keeps the other out.
 const METRICS_CONNECTIONS_MAX: usize = 32;
+/// The longest wait of a stopped server until its clients have its last words.
+const DELIVERED_WITHIN: Duration = Duration::from_secs(1);
 
 impl Shared {
     /// Returns the role of a client, if clients have roles.
@@ -525,6 +527,7 @@ impl Server {
             let _ = thread.join();
         }
         let left = self.shared.connections.stop();
+        bifrost_transport::wait_delivered(Instant::now() + DELIVERED_WITHIN);
         if let Some(hosts) = &self.shared.hosts {
             hosts.lock().stop();
         }

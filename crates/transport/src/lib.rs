@@ -87,7 +87,7 @@ pub use pin::{Pin, PinError};
 pub use quic::asked::answers as answered_questions;
 #[doc(hidden)]
 pub use quic::detached;
-pub use quic::{CallWatch, LinkError, QuicLimits};
+pub use quic::{CallWatch, LinkError, QuicLimits, wait_delivered};
 pub use rest::{Closed, PeerSilent};
 pub use shm::{RING_BYTES_DEFAULT, RING_BYTES_MAX, RING_BYTES_MIN, spin_max_default};
 pub use stream::{ConnectOptions, Stream, StreamStopper};

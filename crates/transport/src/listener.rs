@@ -195,13 +195,12 @@ pub struct Stopper {
 struct Stop {
     is_stopped: AtomicBool,
     event: OwnedFd,
-    port: Option<Arc<Port>>,
 }
 
 impl Stopper {
-    fn new(port: Option<Arc<Port>>) -> io::Result<Stopper> {
+    fn new() -> io::Result<Stopper> {
         let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Stopper { stop: Arc::new(Stop { is_stopped: AtomicBool::new(false), event, port }) })
+        Ok(Stopper { stop: Arc::new(Stop { is_stopped: AtomicBool::new(false), event }) })
     }
 
     /// Makes `accept`, running and later, return `None`.
@@ -209,14 +208,6 @@ impl Stopper {
         self.stop.is_stopped.store(true, Ordering::Release);
         // Fails only if the counter is full, and then it is readable, which is all that is wanted.
         let _ = rustix::io::write(&self.stop.event, &1u64.to_ne_bytes());
-    }
-
-    /// Waits until the clients have all bytes that were written to them, once their streams are
-    /// closed; false if the deadline has passed. A process that ends earlier takes bytes with it:
-    /// over `quic://` it is the process that repeats lost packets. Over other media the system
-    /// does, and this is true at once.
-    pub fn wait_delivered(&self, deadline: Instant) -> bool {
-        self.stop.port.as_ref().is_none_or(|port| port.wait_unused(deadline))
     }
 }
 
@@ -231,6 +222,7 @@ impl Listener {
             io::ErrorKind::AddrInUse => ListenError::InUse { address: address.clone() },
             _ => ListenError::Io { address: address.clone(), source },
         };
+        let stopper = Stopper::new().map_err(fail)?;
         let mut quic = None;
         let (socket, address, file) = match address {
             Address::Tls { pin: Some(_), .. }
@@ -266,8 +258,6 @@ impl Listener {
                 (socket, address.clone(), Some(file))
             }
         };
-        let port = quic.as_ref().map(|QuicPort(port)| port.clone());
-        let stopper = Stopper::new(port).map_err(fail)?;
         Ok(Listener { socket, address, options: options.clone(), stopper, quic, _file: file })
     }
 

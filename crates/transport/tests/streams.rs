@@ -229,6 +229,28 @@ fn bytes_written_before_a_close_are_read_before_the_end() {
     }
 }
 
+/// All that a stream had room for, though its listener is gone and no other stream is left. The
+/// end of TLS over TCP has no room then, and the reader is told that bytes may be missing.
+#[test]
+fn many_bytes_written_before_a_close_are_read_before_the_end() {
+    for medium in ["shm-small", "shm", "unix", "tcp", "quic"] {
+        for _ in 0..5 {
+            let (mut client, mut server) = connected(medium);
+            let (bytes, mut written) = ([7; 1 << 16], 0);
+            while written < 1 << 22 {
+                match server.try_write(&bytes).unwrap() {
+                    0 => break,
+                    count => written += count,
+                }
+            }
+            server.flush();
+            drop(server);
+            let came = read_to_end(&mut client);
+            assert!(came.len() == written && came.iter().all(|byte| *byte == 7), "{medium}: {written}");
+        }
+    }
+}
+
 #[test]
 fn a_read_wakes_the_peer_that_it_waits_for() {
     let (mut client, mut server) = Stream::shm_pair(4096, Duration::ZERO).unwrap();

@@ -202,7 +202,12 @@ impl Link {
 
     /// True if no stream is open, and the peer has all bytes of those that were.
     pub(crate) fn is_unused(&mut self) -> bool {
-        self.streams.is_empty() && (self.lost.is_some() || self.connection.streams().send_streams() == 0)
+        self.streams.is_empty() && self.is_delivered()
+    }
+
+    /// True if the peer has all bytes of the streams that were closed.
+    pub(crate) fn is_delivered(&mut self) -> bool {
+        self.lost.is_some() || self.connection.streams().send_streams() <= self.streams.len()
     }
 
     /// Returns the time of the last packet that arrived.

@@ -48,6 +48,7 @@ use link::{Bell, Gone, Link};
 pub(crate) use listening::Accepted;
 pub use listening::QuicLimits;
 pub(crate) use port::Port;
+pub use port::wait_delivered;
 use wired::Wired;
 
 use crate::attention::Attention;

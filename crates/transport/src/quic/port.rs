@@ -20,7 +20,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use quinn_proto::{ClientConfig, ConnectError, ConnectionHandle, Endpoint, Transmit};
@@ -121,6 +121,10 @@ impl Port {
             listening,
             is_ended: AtomicBool::new(false),
         });
+        let mut known = ports();
+        known.retain(|port| port.strong_count() > 0);
+        known.push(Arc::downgrade(&port));
+        drop(known);
         let running = port.clone();
         std::thread::Builder::new().name("bifrost-quic".to_owned()).spawn(move || running.run())?;
         Ok(port)
@@ -142,19 +146,10 @@ impl Port {
         }
     }
 
-    /// Waits until no stream is open, and the peers have all bytes of those that were; false if the
-    /// deadline has passed.
-    pub(crate) fn wait_unused(&self, deadline: Instant) -> bool {
-        loop {
-            let links: Vec<Arc<Wired>> = lock(&self.links).values().cloned().collect();
-            if links.iter().all(|wired| wired.link().is_unused()) {
-                return true;
-            }
-            if Instant::now() >= deadline {
-                return false;
-            }
-            std::thread::sleep(LOOK);
-        }
+    /// True if the peers have all bytes of the streams that were closed.
+    fn is_delivered(&self) -> bool {
+        let links: Vec<Arc<Wired>> = lock(&self.links).values().cloned().collect();
+        links.iter().all(|wired| wired.link().is_delivered())
     }
 
     pub(super) fn wake(&self) {
@@ -248,6 +243,27 @@ impl Port {
 
 pub(super) fn timespec(time: Duration) -> Timespec {
     Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() }
+}
+
+fn ports() -> MutexGuard<'static, Vec<Weak<Port>>> {
+    static PORTS: Mutex<Vec<Weak<Port>>> = Mutex::new(Vec::new());
+    lock(&PORTS)
+}
+
+/// Waits until the peers have all bytes of the streams of QUIC that this process has closed; false
+/// if the deadline has passed. Lost packets are repeated by the process, so one that ends earlier
+/// takes bytes with it. Over other media the system repeats them, and there is nothing to wait for.
+pub fn wait_delivered(deadline: Instant) -> bool {
+    let ports: Vec<Arc<Port>> = ports().iter().filter_map(Weak::upgrade).collect();
+    loop {
+        if ports.iter().all(|port| port.is_delivered()) {
+            return true;
+        }
+        if Instant::now() >= deadline {
+            return false;
+        }
+        std::thread::sleep(LOOK);
+    }
 }
 
 /// Makes the bell of a stream.

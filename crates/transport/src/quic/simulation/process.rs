@@ -150,8 +150,9 @@ const HANDSHAKE: u64 = 5_000_000;
 const CONNECT: u64 = 10_000_000;
 /// The datagrams that a socket keeps for a process that is stopped.
 const MAILBOX: usize = 256;
-/// Packets that are given to the system at a time.
-const SEGMENTS: usize = 8;
+/// Packets that are given to the system at a time, and the bytes that it takes.
+const SEGMENTS: usize = 64;
+const DATAGRAM: usize = 65_507;
 
 impl Process {
     pub(super) fn new(
@@ -306,6 +307,7 @@ impl Process {
                 }
                 self.buffer.clear();
                 let Some(transmit) = conn.link.poll_transmit(at, SEGMENTS, &mut self.buffer) else { break };
+                assert!(transmit.size <= DATAGRAM, "the system refuses {transmit:?}");
                 self.respond(&transmit);
             }
             conn.look();
