@@ -9,7 +9,6 @@
 //! read. So a client knows whether its last call ran.
 
 use std::collections::VecDeque;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -24,8 +23,8 @@ use rustc_hash::FxHashMap;
 
 use super::asked;
 use super::error::LinkError;
+use super::open::{Bell, End, Open, Role};
 use super::settings::{PING_EVERY, STREAMS_FIRST, STREAMS_MAX};
-use crate::attention::Attention;
 use crate::want::Want;
 
 /// Bytes of a stream that are taken out of the connection before they are read.
@@ -46,74 +45,6 @@ macro_rules! planted {
         let is_planted = false;
         is_planted
     }};
-}
-
-/// The descriptor that becomes readable when a stream has something for its user.
-#[derive(Debug)]
-pub(crate) struct Bell {
-    pub event: Arc<OwnedFd>,
-    pub attention: Arc<Attention>,
-}
-
-impl Bell {
-    pub(crate) fn ring(&self) {
-        // Fails only if it has been rung four billion times.
-        let _ = rustix::io::write(&self.event, &1_u64.to_ne_bytes());
-    }
-
-    fn silence(&self) {
-        // It may have been silenced already.
-        let _ = rustix::io::read(&self.event, &mut [0; 8]);
-    }
-}
-
-/// The part of REX that a side has.
-#[derive(Debug)]
-enum Role {
-    Client(Asking),
-    Server(Serving),
-}
-
-/// The end of the bytes from the peer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum End {
-    Finished,
-    Reset,
-}
-
-/// A stream of a link.
-#[derive(Debug)]
-struct Open {
-    bell: Arc<Bell>,
-    /// True if the user waits for the bell.
-    is_armed: bool,
-    is_rung: bool,
-    /// True while there is no room for bytes to be written.
-    is_full: bool,
-    inbox: VecDeque<Bytes>,
-    inbox_bytes: usize,
-    end: Option<End>,
-    /// The code with which the peer takes no more bytes.
-    stopped: Option<u64>,
-    /// The bytes that were written.
-    written: u64,
-    role: Role,
-}
-
-impl Open {
-    fn hush(&mut self) {
-        if self.is_rung {
-            self.bell.silence();
-            self.is_rung = false;
-        }
-    }
-
-    fn ring(&mut self) {
-        if self.is_armed && !self.is_rung {
-            self.is_rung = true;
-            self.bell.ring();
-        }
-    }
 }
 
 /// The reason why a stream takes or gives no bytes.
@@ -344,12 +275,7 @@ impl Link {
 
     fn on_stream(&mut self, now: Instant, event: StreamEvent) {
         match event {
-            StreamEvent::Opened { dir: Dir::Bi } => {
-                while let Some(id) = self.connection.streams().accept(Dir::Bi) {
-                    self.opened.push(id);
-                }
-                self.allow();
-            }
+            StreamEvent::Opened { dir: Dir::Bi } => self.take_opened(),
             StreamEvent::Readable { id } => self.pull(now, id),
             StreamEvent::Writable { id } => {
                 if let Some(open) = self.streams.get_mut(&id) {
@@ -364,6 +290,8 @@ impl Link {
                     open.stopped = Some(error_code.into_inner());
                     open.ring();
                 } else {
+                    // The event of its opening may come after this one.
+                    self.take_opened();
                     self.abandon(id, error_code);
                 }
             }
@@ -372,6 +300,14 @@ impl Link {
             | StreamEvent::Finished { .. }
             | StreamEvent::Available { .. } => {}
         }
+    }
+
+    /// Takes the streams that the client has opened.
+    fn take_opened(&mut self) {
+        while let Some(id) = self.connection.streams().accept(Dir::Bi) {
+            self.opened.push(id);
+        }
+        self.allow();
     }
 
     /// Gives up the bytes of a stream that the peer takes no more: they would wait for ever, and
@@ -687,19 +623,25 @@ impl Link {
 
     /// Ends a stream: bytes that were written still arrive, and no more are read.
     pub(crate) fn close(&mut self, id: StreamId) {
-        let open = self.streams.remove(&id);
+        let Some(open) = self.streams.remove(&id) else { return };
         self.waiting.retain(|waiting| *waiting != id);
+        let read = match &open.role {
+            Role::Client(_) => 0,
+            Role::Server(serving) if planted!(StopCountsArrived) => serving.read() + open.inbox_bytes as u64,
+            Role::Server(serving) => serving.read(),
+        };
+        self.leave(id, read);
+    }
+
+    /// Ends a stream that was accepted, and got no user: nothing of it was read.
+    pub(crate) fn refuse(&mut self, id: StreamId) {
+        self.leave(id, 0);
+    }
+
+    fn leave(&mut self, id: StreamId, read: u64) {
         if self.is_broken {
             return;
         }
-        let read = match open.as_ref().map(|open| (&open.role, open.inbox_bytes)) {
-            Some((Role::Server(serving), arrived)) if planted!(StopCountsArrived) => {
-                serving.read() + arrived as u64
-            }
-            Some((Role::Server(serving), _)) => serving.read(),
-            // One of a server that got no user was not read.
-            Some((Role::Client(_), _)) | None => 0,
-        };
         if !planted!(NeverFinished) {
             match self.connection.send_stream(id).finish() {
                 Ok(()) | Err(FinishError::ClosedStream) => {}

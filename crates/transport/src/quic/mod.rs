@@ -21,6 +21,7 @@ pub mod detached;
 pub(crate) mod error;
 mod link;
 mod listening;
+mod open;
 #[cfg(test)]
 mod planted;
 mod port;
@@ -44,9 +45,10 @@ use rustix::event::PollFlags;
 use rustls::pki_types::CertificateDer;
 
 pub use error::LinkError;
-use link::{Bell, Gone, Link};
+use link::{Gone, Link};
 pub(crate) use listening::Accepted;
 pub use listening::QuicLimits;
+use open::Bell;
 pub(crate) use port::Port;
 pub use port::wait_delivered;
 use wired::Wired;
@@ -326,7 +328,7 @@ impl QuicStream {
         let bell = match made {
             Ok(bell) => bell,
             Err(error) => {
-                wired.close(id);
+                wired.refuse(id);
                 return Err(error);
             }
         };

@@ -30,8 +30,9 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::time::Timespec;
 
 use super::baton::Baton;
-use super::link::{Bell, Link};
+use super::link::Link;
 use super::listening::{Accepted, Listening, QuicLimits};
+use super::open::Bell;
 use super::receiver::Receiver;
 use super::settings;
 use super::wired::Wired;
@@ -142,7 +143,7 @@ impl Port {
     /// Ends the streams that wait to be accepted: nobody takes them any more.
     pub(super) fn refuse_waiting(&self) {
         while let Some(Accepted { wired, id }) = self.accept() {
-            wired.close(id);
+            wired.refuse(id);
         }
     }
 

@@ -20,8 +20,13 @@ pub(crate) const STREAMS_MAX: u32 = 1024;
 pub(crate) const STREAMS_FIRST: u32 = 64;
 /// Bytes of a stream that may be under way before they are read.
 const STREAM_WINDOW: u32 = 1 << 20;
+/// The same within this machine, where a round trip takes 50 us: short messages of other streams
+/// wait for what is under way, and not for long (docs/internals/rex.md).
+const STREAM_WINDOW_LOCAL: u32 = 160 << 10;
 /// Bytes of a connection that may be under way before they are read.
 const WINDOW: u32 = 16 << 20;
+/// The same within this machine.
+const WINDOW_LOCAL: u32 = 4 << 20;
 /// Bytes of a connection that are written and not acknowledged.
 const SEND_WINDOW: u64 = 8 << 20;
 /// The time of a round trip, until one was measured.
@@ -30,10 +35,11 @@ const TRIP: Duration = Duration::from_millis(100);
 const TRIP_LOCAL: Duration = Duration::from_millis(1);
 /// The longest time for which acknowledgements wait. A peer with `ack-frequency` keeps it.
 const ACK_DELAY: Duration = Duration::from_millis(1);
-/// The packets of a path within this machine: a few have room in the buffer of a socket.
-const PACKET_BYTES_LOCAL: u16 = 16_500;
+/// The packets of a path within this machine: three of them are the most bytes that the system
+/// takes in a call, and a few have room in the buffer of a socket.
+const PACKET_BYTES_LOCAL: u16 = 21_800;
 /// The first window of congestion on such a path: a window must have room for a packet.
-const WINDOW_LOCAL: u64 = 10 * PACKET_BYTES_LOCAL as u64;
+const CONGESTION_LOCAL: u64 = 10 * PACKET_BYTES_LOCAL as u64;
 /// The largest packets that are tried elsewhere: jumbo frames.
 const PACKET_BYTES_MAX: u16 = 8_952;
 /// Bytes of messages of REX that wait.
@@ -59,8 +65,10 @@ pub(crate) fn transport(is_local: bool, streams_max: u32) -> Arc<TransportConfig
         .ack_frequency_config(Some(acks));
     if is_local {
         let mut congestion = CubicConfig::default();
-        congestion.initial_window(WINDOW_LOCAL);
+        congestion.initial_window(CONGESTION_LOCAL);
         config
+            .stream_receive_window(VarInt::from_u32(STREAM_WINDOW_LOCAL))
+            .receive_window(VarInt::from_u32(WINDOW_LOCAL))
             .initial_mtu(PACKET_BYTES_LOCAL)
             .mtu_discovery_config(None)
             .congestion_controller_factory(Arc::new(congestion));

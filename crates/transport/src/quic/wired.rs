@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use quinn_proto::{ConnectionHandle, StreamId};
 use rustix::event::PollFlags;
 
-use super::link::{Bell, Link};
+use super::link::Link;
+use super::open::Bell;
 use super::port::{Port, lock};
 use crate::identity::Identity;
 use crate::want::Want;
@@ -226,9 +227,18 @@ impl Wired {
     /// Ends a stream. The last one of a listener that is gone ends the connection, once the peer
     /// has all its bytes.
     pub(crate) fn close(&self, id: StreamId) {
+        self.leave(|link| link.close(id));
+    }
+
+    /// Ends a stream that was accepted, and got no user.
+    pub(crate) fn refuse(&self, id: StreamId) {
+        self.leave(|link| link.refuse(id));
+    }
+
+    fn leave(&self, end: impl FnOnce(&mut Link)) {
         let now = Instant::now();
         let mut link = self.link();
-        link.close(id);
+        end(&mut link);
         self.pump(now, &mut link);
         if link.is_unused() && link.lost().is_none() && self.port.is_ended.load(Ordering::Acquire) {
             link.end(now, 0, "the server has ended");

@@ -103,7 +103,7 @@ pub(super) fn layout(random: &mut fastrand::Rng) -> Layout {
         is_local,
         proves: one_in(random, 4),
         weather,
-        packet: if is_local { 16_500 } else { 8_952 },
+        packet: if is_local { 21_800 } else { 8_952 },
         manner: Manner { limit, pause, rest },
         rough: random.u64(100_000..10_000_000),
         longest: 2_000_000,

@@ -14,7 +14,8 @@ use quinn_proto::{
 };
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::super::link::{Bell, Link};
+use super::super::link::Link;
+use super::super::open::Bell;
 use super::super::settings;
 use super::truth::Truth;
 

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use quinn_proto::StreamId;
 
-use super::super::link::{Bell, CHUNK_BYTES, INBOX_BYTES};
+use super::super::link::{CHUNK_BYTES, INBOX_BYTES};
+use super::super::open::Bell;
 use super::super::port;
 use super::process::{Clock, Conn, Shared, rings};
 use super::truth::{StreamKey, Truth};

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use bifrost_rex::Ran;
 use quinn_proto::StreamId;
 
-use super::super::link::{Bell, Gone};
+use super::super::link::Gone;
+use super::super::open::Bell;
 use super::super::port;
 use super::process::{Clock, Conn, Shared, rings};
 use super::sessions::{Request, are_bytes, judge_inbox};
