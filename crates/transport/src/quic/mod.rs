@@ -1,10 +1,10 @@
 //! A stream over QUIC: bytes in order, over datagrams, encrypted with TLS 1.3.
 //!
 //! Read [`QuicStream`] first: a bidirectional stream of a connection. `link` is the connection
-//! without input or output, with its calls ([`bifrost_rex`]); `wired` its lock; `port` the socket,
-//! its timers and its thread; `baton` the right to receive; `listening` the new connections of a
-//! listener; `receiver` the receiving; `settings` the parameters of QUIC; `error` the ends of
-//! connections.
+//! without input or output, with its calls ([`bifrost_rex`]); `open` a stream of it; `wired` its
+//! lock; `port` the socket, its timers and its thread; `baton` the right to receive; `listening`
+//! the new connections of a listener; `receiver` the receiving; `settings` the parameters of QUIC;
+//! `error` the ends of connections.
 //!
 //! ```text
 //! QuicStream --- Wired (a lock, a condition) --- Link --- quinn_proto::Connection
