@@ -37,16 +37,22 @@ if ! command -v initdb >/dev/null && ! ls /usr/lib/postgresql/*/bin/initdb >/dev
   step apt-get install -y -qq --no-install-recommends postgresql
 fi
 
+# Tells if a program is there. That of protobuf has the descriptions of its own types beside it, or in another package.
+has() {
+  command -v "$1" >/dev/null || return
+  [ "$1" != protoc ] || [ -e "$(dirname "$(command -v protoc)")/../include/google/protobuf/descriptor.proto" ]
+}
+
 # Clients of the text form in the examples are scripts, one over TLS is OpenSSL's, and pages need a browser. The
 # packages of the server have a program for musl, and are checked with the tools of Debian and systemd. The bytes of
 # messages are read on an emulated machine of the other byte order.
 for program in jq python3 openssl chromium musl-gcc:musl-tools dpkg-deb:dpkg lintian strace man:man-db \
-  systemd-analyze:systemd etcd:etcd-server protoc:protobuf-compiler qemu-s390x:qemu-user \
+  systemd-analyze:systemd etcd:etcd-server protoc:protobuf-compiler,libprotobuf-dev qemu-s390x:qemu-user \
   s390x-linux-gnu-gcc:gcc-s390x-linux-gnu,libc6-dev-s390x-cross; do
   package="${program#*:}"
   package="${package//,/ }"
   program="${program%%:*}"
-  if ! command -v "$program" >/dev/null; then
+  if ! has "$program"; then
     if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || [ "${BIFROST_INSTALL:-yes}" = no ]; then
       echo "error: $program is missing; install it, with \`sudo apt-get install $package\` or alike" >&2
       exit 1
