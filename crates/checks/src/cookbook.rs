@@ -123,6 +123,7 @@ fn body(language: &Language, paths: &[String], name: &str) -> Option<String> {
                 "test(",
                 "shared(",
                 "export ",
+                "case ",
             ];
             let line = line.trim_start();
             let key = plain(line.split(['(', '{', ':']).next().unwrap_or_default());

@@ -37,7 +37,8 @@ pub struct Language {
     /// The folders of its tests.
     tests: &'static [&'static str],
     /// Its files: runtime, generator, tables, package, README, script, bench. Of several one will
-    /// do; an end with `/` is a folder with a file in it.
+    /// do; an end with `/` is a folder with a file in it. A client of the text form has neither
+    /// stubs nor tables: these are empty.
     parts: [&'static str; 7],
     /// The folder of a sample, with `NAME` for its name.
     sample: &'static str,
@@ -166,6 +167,22 @@ pub const LANGUAGES: &[Language] = &[
         ],
         sample: "veneers/java/samples/NAME/",
     },
+    Language {
+        name: "perl",
+        title: "Perl",
+        records: false,
+        tests: &["veneers/perl/t/"],
+        parts: [
+            "veneers/perl/lib/Bifrost.pm",
+            "",
+            "",
+            "veneers/perl/Makefile.PL",
+            "veneers/perl/README.md",
+            "veneers/perl/test.sh",
+            "veneers/perl/bench/",
+        ],
+        sample: "veneers/perl/samples/NAME/",
+    },
 ];
 
 /// The cases: the name of each, with its tags, by their files in `cases`.
@@ -236,7 +253,7 @@ impl Language {
         let folder = format!("veneers/{}/", self.name);
         // Tables alone are written before anything else is there.
         self.name == "rust"
-            || paths.iter().any(|path| path.starts_with(&folder) && !path.ends_with(self.parts[2]))
+            || paths.iter().any(|path| path.starts_with(&folder) && path != self.parts[2])
     }
 
     /// Returns all cells of the language, each with true if there is evidence.
@@ -249,7 +266,7 @@ impl Language {
         let mut cell = |name: String, is_there: bool| {
             cells.insert(name, is_there);
         };
-        for (name, part) in PARTS.iter().zip(self.parts) {
+        for (name, part) in PARTS.iter().zip(self.parts).filter(|(_, part)| !part.is_empty()) {
             cell((*name).to_owned(), there(part));
         }
         for sample in SAMPLES {

@@ -117,7 +117,8 @@ impl World {
         };
         // The attacker moves paths to its own address, for a while.
         if world.layout.weather.replay > 0.0 || faults.iter().any(|(_, fault)| is_hard(fault)) {
-            world.truth.soon = HARD;
+            // After a long fault some of these round trips are as long as the fault was.
+            world.truth.soon = HARD + 12 * world.layout.longest;
         }
         world.faults = faults.into();
         let manner = world.layout.manner;
