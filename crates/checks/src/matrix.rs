@@ -252,8 +252,7 @@ impl Language {
     pub fn counts(&self, paths: &[String]) -> bool {
         let folder = format!("veneers/{}/", self.name);
         // Tables alone are written before anything else is there.
-        self.name == "rust"
-            || paths.iter().any(|path| path.starts_with(&folder) && path != self.parts[2])
+        self.name == "rust" || paths.iter().any(|path| path.starts_with(&folder) && path != self.parts[2])
     }
 
     /// Returns all cells of the language, each with true if there is evidence.
