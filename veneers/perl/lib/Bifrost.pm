@@ -38,6 +38,8 @@ types: a call is checked against them when it is recorded. The README has a guid
 
 # Bytes of lines that wait before they are sent without a flush.
 my $PENDING_BYTES_MAX = 64 << 10;
+# The longest wait of a live batch before it waits again.
+my $LIVE_MS = 10_000;
 # The longest answer.
 my $ANSWER_BYTES_MAX = 64 << 20;
 my $JSON = JSON::PP->new->utf8;
@@ -82,15 +84,26 @@ sub connect ($class, $url, %options) {
         history  => [],
         # Failures that no claim has told.
         untold   => [],
-        calls    => 0,
+        calls     => 0,
         crossings => 0,
+        # Lines of the batch that were not flushed, their bytes, and the seconds for which they wait.
+        lines => 0,
+        bytes => 0,
+        waits => 0,
     }, $class;
     my $hello = 'hello 2 json name ' . _text($name);
     $hello .= ' token ' . _text($token) if defined $token && length $token;
-    $self->{pending} = "$hello\n";
+    # The limits come with the welcome.
+    $self->{pending} = "$hello\nlimits\n";
     my $welcome = $self->_answer;
-    die Bifrost::ConnectError->new($welcome->{text}) if $welcome->{error};
+    die Bifrost::ConnectError->new($welcome->{text} // $welcome->{error}) if $welcome->{error};
     @$self{qw(number server)} = @$welcome{qw(session server)};
+    $self->{limits} = $self->_part($self->_answer, 'limits');
+    $self->_lost('the server has sent limits that are none') unless ref $self->{limits} eq 'HASH';
+    # A batch is sent by itself before it reaches a limit of the server.
+    $self->{lines_max}    = 0.75 * $self->_limit('batch_commands_max');
+    $self->{position_max} = 0.75 * $self->_limit('futures_max');
+    $self->{bytes_max}    = 0.5 * $self->_limit('batch_bytes_max');
     return $self;
 }
 
@@ -349,14 +362,33 @@ sub _tell ($self, $word) {
 # Waits until others change an object that the transaction has read, for so many milliseconds.
 sub wait ($self, $milliseconds) {
     $self->_outside('wait');
+    croak "`$milliseconds` are no milliseconds" unless $milliseconds =~ /^\d+$/;
+    $self->{waits} += $milliseconds / 1000;
     return $self->_record("wait $milliseconds", 'bool');
+}
+
+# Records a batch, hands its results to a sub, and does so again whenever others may have changed
+# them, until the sub returns false. A wait and the next run are one crossing.
+#
+#     $s->live(sub { $db->fetch('ann')->visits }, sub ($visits) { say $visits });
+sub live ($self, $record, $show) {
+    $self->commit;
+    my @stubs = $record->();
+    while ($show->(map { $_->claim } @stubs)) {
+        my $changed;
+        do {
+            $changed = $self->wait($LIVE_MS);
+            @stubs   = $record->();
+        } until $changed->claim;
+    }
+    return;
 }
 
 # Sends the batch. Returns the exceptions that nobody has claimed.
 sub flush ($self) {
     $self->_outside('flush');
+    return () unless $self->{lines};
     $self->_free;
-    return () if $self->{pending} eq '' && !keys $self->{batch}->%*;
     my %wanted = map { $_->{name} => $_ } grep { defined } values $self->{batch}->%*;
     my @names = sort { substr($a, 2) <=> substr($b, 2) } keys %wanted;
     $self->{pending} .= (@names ? '? ' . join(', ', @names) : 'flush') . "\n";
@@ -382,7 +414,7 @@ sub flush ($self) {
     push $self->{history}->@*, @errors;
     push $self->{untold}->@*,  @errors;
     $self->{has_failed} = 1 if @errors;
-    @$self{qw(batch position)} = ({}, 0);
+    @$self{qw(batch position lines bytes waits)} = ({}, 0, 0, 0, 0);
     return @errors;
 }
 
@@ -390,7 +422,7 @@ sub flush ($self) {
 sub history ($self) { return $self->{history}->@* }
 
 # The limits of the session, by their names.
-sub limits ($self) { return $self->_ask('limits', 'limits') }
+sub limits ($self) { return $self->{limits} }
 
 # What the server knows of a type, or of all; the commands of the batch.
 sub describe ($self, $type = '') { return $self->_ask("describe $type", 'text') }
@@ -414,10 +446,13 @@ sub DESTROY ($self) {
 # ----- recording
 
 # Records a command that has a result.
-sub _record ($self, $text, $type) {
+sub _record ($self, $text, $type, $what = undef) {
+    my $is_full = $self->{lines} >= $self->{lines_max} || $self->{position} >= $self->{position_max}
+        || $self->{bytes} >= $self->{bytes_max};
+    $self->flush if $is_full && !$self->{depth} && !defined $self->{transaction};
     my $stub = $self->_stub($type);
-    ($stub->{what}) = $text =~ /(\w+)(?:\(|$| )/;
-    $self->_line("$stub->{name} := $text");
+    $stub->{what} = $what // $text =~ s/ .*//r;
+    $self->_append("$stub->{name} := $text");
     return $stub;
 }
 
@@ -454,20 +489,26 @@ sub _call ($self, $receiver, $heading, @arguments) {
     if ($heading->{yields}) {
         return bless { session => $self, call => $call, heading => $heading }, 'Bifrost::Iterator';
     }
-    # What a stub of an earlier batch has failed with, the server does not tell again.
-    my @failed = map { blessed $_ && $_->isa('Bifrost::Stub') ? $_->{error} : undef } $receiver // (), @arguments;
     my @results = $heading->{results}->@*;
     if (@results < 2) {
-        my $stub = $self->_record($call, $results[0] // 'null');
-        $self->{failed}{ $stub->{position} } = \@failed if defined $stub->{position} && grep { defined } @failed;
+        my $stub = $self->_record($call, $results[0] // 'null', $heading->{name});
+        $self->_note_failed($stub, $receiver // (), @arguments);
         return $stub;
     }
     my @stubs = map { $self->_stub($_) } @results;
-    $self->{failed}{ $stubs[0]{position} } = \@failed if defined $stubs[0]{position} && grep { defined } @failed;
+    $self->_note_failed($stubs[0], $receiver // (), @arguments);
     # A failure of the call is one of all its results.
     @$_{qw(what cause)} = ($heading->{name}, $stubs[0]{position}) for @stubs;
     $self->_line(join(', ', map { $_->{name} } @stubs) . " := $call");
     return @stubs;
+}
+
+# What a stub of an earlier batch has failed with, the server does not tell again.
+sub _note_failed ($self, $stub, @operands) {
+    return unless grep { ref $_ eq 'Bifrost::Stub' && $_->{error} } @operands;
+    my @failed = map { ref $_ eq 'Bifrost::Stub' ? $_->{error} : undef } @operands;
+    $self->{failed}{ $stub->{position} } = \@failed if defined $stub->{position};
+    return;
 }
 
 # The text of a call.
@@ -487,25 +528,32 @@ sub _send_message ($self, $receiver, $heading, @arguments) {
 # Appends a line: to the open structure, or to the batch.
 sub _line ($self, $line) {
     $self->_ready;
+    $self->_append($line);
+    return;
+}
+
+sub _append ($self, $line) {
     if ($self->{block}) {
         push $self->{block}->@*, $line;
         return;
     }
-    $self->_free;
+    $self->_free if $self->{freed}->@*;
     $self->{pending} .= "$line\n";
+    $self->{lines}++;
+    $self->{bytes} += length $line;
     $self->_send if length $self->{pending} > $PENDING_BYTES_MAX;
     return;
 }
+
+# A limit of the session; that of another server may have none of this name.
+sub _limit ($self, $name) { return $self->{limits}{$name} // 9**9**9 }
 
 # Records a structure: whole, or not at all.
 sub _structure ($self, $record) {
     $self->_ready;
     my $is_outer = !$self->{depth};
-    # The limit is asked for when it may be near.
-    if ($self->{depth} >= 32) {
-        my $max = $self->{depth_max} //= $self->limits->{depth_max};
-        croak "structures nest $max deep at most" if $self->{depth} >= $max;
-    }
+    my $max = $self->_limit('depth_max');
+    croak "structures nest $max deep at most" if $self->{depth} >= $max;
     my $position = $self->{position};
     if ($is_outer) {
         @$self{qw(block places)} = ([], []);
@@ -562,7 +610,7 @@ sub _name ($self, $stub) {
 
 # An argument of a type: a stub, or a value of Perl.
 sub _operand ($self, $type, $value) {
-    if (blessed $value && $value->isa('Bifrost::Stub')) {
+    if (ref $value eq 'Bifrost::Stub') {
         croak "a $type is wanted, and this is a $value->{type}"
             if $BASIC{$type} && $BASIC{ $value->{type} } && $type ne $value->{type};
         return $self->_name($value);
@@ -700,7 +748,10 @@ sub _ask ($self, $line, $part = undef) {
     $self->{pending} .= "$line\n";
     my $answer = $self->_answer;
     $self->_closed($answer) if $answer->{error};
-    return $answer unless defined $part;
+    return defined $part ? $self->_part($answer, $part) : $answer;
+}
+
+sub _part ($self, $answer, $part) {
     return $answer->{$part} // $self->_lost("the server has sent an answer without $part");
 }
 
@@ -721,7 +772,7 @@ sub _send ($self) {
 # Sends what waits, and reads a line of JSON.
 sub _answer ($self) {
     $self->_send;
-    my $end = $self->{timeout} ? time + $self->{timeout} : undef;
+    my $end = $self->{timeout} ? time + $self->{timeout} + $self->{waits} : undef;
     my $at;
     while (($at = index $self->{input}, "\n") < 0) {
         $self->_lost('an answer is too long') if length $self->{input} > $ANSWER_BYTES_MAX;
@@ -857,8 +908,17 @@ sub call ($stub, $method, @arguments) {
 # Sends an actor a message that nobody waits for: `$clock->send->bid(70)`.
 sub send ($stub) { return bless { stub => $stub }, 'Bifrost::Sender' }
 
+# The methods of the server's types. Each becomes one of this package when it is called first.
 sub AUTOLOAD ($stub, @arguments) {
-    return $stub->call($AUTOLOAD =~ s/.*:://r, @arguments);
+    my $method = $AUTOLOAD =~ s/.*:://r;
+    $stub->_heading($method);
+    no strict 'refs';
+    *$method = sub ($stub, @arguments) {
+        my $session = $stub->{session};
+        my $heading = ($session->{types}{ $stub->{type} } // {})->{$method} // $stub->_heading($method);
+        return $session->_call($stub, $heading, @arguments);
+    };
+    return $stub->$method(@arguments);
 }
 
 sub DESTROY ($stub) {

@@ -210,4 +210,28 @@ case names_of_the_root_directory => conformance => sub ($s, $) {
     is failure(sub { $refused->claim })->name, 'NotAllowed';
 };
 
+case futures_are_mapped_again_live => conformance => sub ($s, $) {
+    my $p     = $s->lookup(probe => 'Probe');
+    my $total = $s->cell(int => 0);
+    $total->put($total->get + 1) for 1 .. 40;
+    is $total->get->claim, 40;
+    ok $s->crossings > 1, 'a long batch is sent by itself';
+}, 'limits.futures_max=50';
+
+case many_results_are_mapped_again => conformance => sub ($s, $) {
+    my $p    = $s->lookup(probe => 'Probe');
+    my @kept = map { $p->same_int($_) } 1 .. 3_000;
+    is_deeply [ map { $_->claim } @kept ], [ 1 .. 3_000 ];
+    ok $s->crossings > 2;
+}, 'limits.futures_max=1000';
+
+case a_million_dropped_stubs_leave_nothing => conformance => sub ($s, $) {
+    my $p = $s->lookup(probe => 'Probe');
+    $p->counter for 1 .. 1_000_000;
+    my $name = $p->fresh->name;
+    is $name->claim, 'fresh';
+    is scalar keys $s->{batch}->%*, 0;
+    ok @{ $s->{freed} } < 10, 'and so does the client';
+}, 'limits.handles_max=8';
+
 done_testing;

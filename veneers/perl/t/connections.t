@@ -32,7 +32,7 @@ sub scripted ($folder, @answers) {
         $client->autoflush(1);
         for my $answer (@answers) {
             # Of a batch the last line is its end.
-            while (defined(my $line = <$client>)) { last if $line =~ /^(?:hello|flush|\?|describe|list|bye)/ }
+            while (defined(my $line = <$client>)) { last if $line =~ /^(?:hello|limits|flush|\?|describe|list|bye)/ }
             print $client $answer;
         }
         exit 0;
@@ -74,20 +74,23 @@ subtest 'a server that is killed' => sub {
 };
 
 my $folder  = tempdir(CLEANUP => 1);
-my $welcome = qq({"welcome":2,"server":"x","session":1}\n);
+my $hello   = qq({"welcome":2,"server":"x","session":1}\n);
+my @welcome = ($hello, qq({"limits":{"depth_max":64}}\n));
 my $type    = qq({"text":"A = type\\n"}\n);
 my %answers = (
     'nothing'                 => [],
     'no JSON'                 => ["hello\n"],
     'a number'                => ["5\n"],
     'a cut line'              => ['{"welcome":2'],
-    'no JSON later'           => [ $welcome, "x\n" ],
-    'no description'          => [ $welcome, "{}\n" ],
-    'no results'              => [ $welcome, $type, "{}\n" ],
-    'results that are none'   => [ $welcome, $type, qq({"results":{"a":1},"exceptions":[]}\n) ],
-    'results of numbers'      => [ $welcome, $type, qq({"results":[1,2],"exceptions":[]}\n) ],
-    'bytes that are no UTF-8' => [ $welcome, "\xff\xfe\x80\n" ],
-    'depth'                   => [ $welcome, '[' x 100_000 . "\n" ],
+    'no JSON later'           => [ @welcome, "x\n" ],
+    'no limits'               => [ $hello, "{}\n" ],
+    'limits that are none'    => [ $hello, qq({"limits":[]}\n) ],
+    'no description'          => [ @welcome, "{}\n" ],
+    'no results'              => [ @welcome, $type, "{}\n" ],
+    'results that are none'   => [ @welcome, $type, qq({"results":{"a":1},"exceptions":[]}\n) ],
+    'results of numbers'      => [ @welcome, $type, qq({"results":[1,2],"exceptions":[]}\n) ],
+    'bytes that are no UTF-8' => [ @welcome, "\xff\xfe\x80\n" ],
+    'depth'                   => [ @welcome, '[' x 100_000 . "\n" ],
 );
 for my $name (sort keys %answers) {
     my ($url, $pid) = scripted($folder, $answers{$name}->@*);
@@ -98,14 +101,14 @@ for my $name (sort keys %answers) {
 
 subtest 'causes in a circle' => sub {
     my $circle = '{"call":1,"name":"a","unhandled":{"argument":0,"cause":2}},{"call":2,"name":"b","unhandled":{"argument":0,"cause":1}}';
-    my ($url, $pid) = scripted($folder, $welcome, $type, qq({"results":[{"name":"\$a1","failed":true}],"exceptions":[$circle]}\n));
+    my ($url, $pid) = scripted($folder, @welcome, $type, qq({"results":[{"name":"\$a1","failed":true}],"exceptions":[$circle]}\n));
     my $error = failure(sub { Bifrost->connect($url)->lookup(a => 'A')->claim });
     isa_ok $error, 'Bifrost::Exception';
     waitpid $pid, 0;
 };
 
 subtest 'a server that says nothing' => sub {
-    my ($url, $pid) = scripted($folder, $welcome, $type, '');
+    my ($url, $pid) = scripted($folder, @welcome, $type, '');
     my $s = Bifrost->connect($url, timeout => 1);
     kill 'STOP', $pid;
     like failure(sub { $s->lookup(a => 'A')->claim }), qr/^no answer came within 1 seconds/;
