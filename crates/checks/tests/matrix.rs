@@ -9,11 +9,12 @@ use bifrost_checks::matrix::{gaps, strangers};
 use bifrost_checks::repository::{none, root};
 
 /// The most gaps. It is lowered when gaps are filled, and raised only with a new language.
-const GAPS_MAX: usize = 2;
+const GAPS_MAX: usize = 0;
 
 const HEAD: &str = "# The gaps of the client languages, which `crates/checks/src/matrix.rs` finds. The list only gets shorter.\n";
 
 #[test]
+#[allow(clippy::absurd_extreme_comparisons, reason = "there may be gaps again, of a new language")]
 fn every_gap_is_listed() {
     let path = root().join("veneers/gaps.txt");
     let text = std::fs::read_to_string(&path).unwrap_or_default();

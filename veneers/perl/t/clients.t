@@ -210,6 +210,15 @@ case names_of_the_root_directory => conformance => sub ($s, $) {
     is failure(sub { $refused->claim })->name, 'NotAllowed';
 };
 
+case another_interface_at_the_server => database_other => sub ($s, $) {
+    my $db = $s->lookup(database => 'DataBase');
+    my $e  = $db->fetch('eve');
+    $e->touch;
+    is $e->visits->claim, 1;
+    like failure(sub { $db->new_user('zoe') }), qr/^DataBase has no method `new_user`; it has: /;
+    is $e->visits->claim, 1, 'all else goes on';
+};
+
 case futures_are_mapped_again_live => conformance => sub ($s, $) {
     my $p     = $s->lookup(probe => 'Probe');
     my $total = $s->cell(int => 0);
