@@ -108,16 +108,15 @@ impl World {
         world.truth.calm = faults.last().map_or(0, |(at, _)| *at);
         world.truth.settled = world.truth.calm + 6 * world.layout.longest;
         let usual = world.layout.weather.mtu;
-        let is_hard = |fault: &Fault| match fault {
-            // A path that cannot be proved at once holds up all for some round trips and pauses.
-            Fault::Move { .. } => true,
-            // Packets that have become too long are lost, one after the other.
-            Fault::Mtu(bytes) => *bytes != usual,
-            _ => false,
-        };
-        // The attacker moves paths to its own address, for a while.
-        if world.layout.weather.replay > 0.0 || faults.iter().any(|(_, fault)| is_hard(fault)) {
-            // After a long fault some of these round trips are as long as the fault was.
+        // A path that cannot be proved at once holds up all for some round trips and pauses. The
+        // attacker moves paths to its own address, for a while.
+        let moves = faults.iter().any(|(_, fault)| matches!(fault, Fault::Move { .. }));
+        // Packets that have become too long are lost, one after the other, and the pauses double.
+        let shrinks = faults.iter().any(|(_, fault)| matches!(fault, Fault::Mtu(bytes) if *bytes != usual));
+        // After a long fault some of these round trips are as long as the fault was.
+        if shrinks {
+            world.truth.soon = 4 * HARD + 12 * world.layout.longest;
+        } else if moves || world.layout.weather.replay > 0.0 {
             world.truth.soon = HARD + 12 * world.layout.longest;
         }
         world.faults = faults.into();
