@@ -21,9 +21,9 @@ func (n ErrorNumber) endsBatch() bool {
 }
 
 func (n ErrorNumber) row() *errorRow {
-	for index := range errorRows {
-		if errorRows[index].number == n {
-			return &errorRows[index]
+	for index := range errorTable {
+		if errorTable[index].number == n {
+			return &errorTable[index]
 		}
 	}
 	return nil
@@ -31,18 +31,18 @@ func (n ErrorNumber) row() *errorRow {
 
 // String returns the name of the misuse: "OpenStructure".
 func (m Misuse) String() string {
-	if m == 0 || int(m) > len(misuseRows) {
+	if m == 0 || int(m) > len(misuseTable) {
 		return fmt.Sprintf("misuse %d", uint32(m))
 	}
-	return misuseRows[m-1].name
+	return misuseTable[m-1].name
 }
 
 // text returns the sentence that all languages have for the misuse.
 func (m Misuse) text() string {
-	if m == 0 || int(m) > len(misuseRows) {
+	if m == 0 || int(m) > len(misuseTable) {
 		return m.String()
 	}
-	return misuseRows[m-1].text
+	return misuseTable[m-1].text
 }
 
 // CallName is a call, for messages.

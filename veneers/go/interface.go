@@ -290,10 +290,10 @@ func (i *Interface) findKind(kind string) uint32 {
 	return noNumber
 }
 
-// operators returns the numbers of the methods behind operators, in the order of operatorRows.
+// operators returns the numbers of the methods behind operators, in the order of operatorTable.
 func (i *Interface) operators() []uint32 {
-	numbers := make([]uint32, len(operatorRows))
-	for index, row := range operatorRows {
+	numbers := make([]uint32, len(operatorTable))
+	for index, row := range operatorTable {
 		number, isThere := i.methodNumbers[methodName{i.findKind(row.kind), row.method}]
 		if !isThere {
 			number = noNumber
@@ -332,6 +332,9 @@ type Stubs struct {
 // NewStubs returns stubs for an interface and its digest. With a digest of zeros a session asks
 // for the interface of its server.
 func NewStubs(digest [32]byte, own *Interface) *Stubs {
+	if own == nil {
+		own = &Interface{}
+	}
 	return &Stubs{digest, own}
 }
 

@@ -150,7 +150,7 @@ type bounds struct {
 // defaultBounds returns the limits of a server that tells none.
 func defaultBounds() bounds {
 	var b bounds
-	for _, row := range limitRows {
+	for _, row := range limitTable {
 		if row.number != limitProfileEntries {
 			b.set(row.number, row.defaultValue)
 		}
@@ -620,4 +620,3 @@ func (r *recorder) handleName(handle int64) string {
 	call := CallName{r.makerName(h.made.maker), 0, nil, 0}
 	return fmt.Sprintf("the result of `%s` at %s", call, r.settings.place(h.made.source))
 }
-

@@ -422,8 +422,8 @@ const (
 	MisuseNoProfiles Misuse = 24
 )
 
-// errorRows are all errors, in the order of their numbers.
-var errorRows = []errorRow{
+// errorTable are all errors, in the order of their numbers.
+var errorTable = []errorRow{
 	{1, "NoSuchHandle", "call", "this session never received the handle, or has freed it"},
 	{2, "BadFuture", "call", "the future is not defined at this place of the batch"},
 	{3, "NoSuchMethod", "call", "no method has this number, or the receiver's type does not have it"},
@@ -473,8 +473,8 @@ var errorRows = []errorRow{
 	{49, "NotAllowed", "call", "the session has no right to this call"},
 }
 
-// limitRows are all limits, in the order of their numbers.
-var limitRows = []limitRow{
+// limitTable are all limits, in the order of their numbers.
+var limitTable = []limitRow{
 	{1, "frame_bytes_max", 1048576},
 	{2, "batch_bytes_max", 16777216},
 	{3, "batch_commands_max", 100000},
@@ -498,8 +498,8 @@ var limitRows = []limitRow{
 	{21, "profile_entries_max", 1024},
 }
 
-// operatorRows are the methods behind operators; stubs list their numbers in this order.
-var operatorRows = []operatorRow{
+// operatorTable are the methods behind operators; stubs list their numbers in this order.
+var operatorTable = []operatorRow{
 	{"BoolNot", "bool", "bnot"},
 	{"BoolEqual", "bool", "equal"},
 	{"IntAdd", "int", "add"},
@@ -538,9 +538,9 @@ var operatorRows = []operatorRow{
 	{"StringEqual", "string", "equal"},
 }
 
-// builtinRows are the built-in types of objects that have stubs; stubs list their numbers in this
+// builtinTable are the built-in types of objects that have stubs; stubs list their numbers in this
 // order.
-var builtinRows = []builtinRow{
+var builtinTable = []builtinRow{
 	{"any", nil},
 	{"directory", []string{
 		"lookup (name: string) returns (any) signals (not_found)",
@@ -564,8 +564,8 @@ var builtinRows = []builtinRow{
 	}},
 }
 
-// misuseRows are all misuses of stubs, in the order of their numbers, from 1.
-var misuseRows = []misuseRow{
+// misuseTable are all misuses of stubs, in the order of their numbers, from 1.
+var misuseTable = []misuseRow{
 	{1, "OpenStructure", "a value cannot be claimed inside an open structure"},
 	{2, "InTransaction", "a batch that is a transaction is sent whole: claims, commits and aborts are not allowed in it"},
 	{3, "OutOfScope", "the stub was made inside a structure that has ended; store the value in a cell"},
