@@ -243,7 +243,7 @@ func appendException(b []byte, part any) []byte {
 		}
 	} else if unhandled, isOne := e["unhandled"].(tree); isOne {
 		first(exceptionUnhandled, 0, 0)
-		word := number(unhandled["argument"]) | number(unhandled["back"])<<24
+		word := number(unhandled["argument"])&0xffffff | number(unhandled["back"])<<24
 		b = appendWord(b, word|number(unhandled["cause"])<<32)
 	} else {
 		refused := e["refused"].(tree)
