@@ -8,22 +8,27 @@ import "fmt"
 //	hello sent --welcome, another digest--> describe sent --interface--> the recorder
 //	any        --another reply, an error of the server--> an error
 type greeting struct {
-	stubs       *Stubs
-	settings    settings
-	bounds      bounds
-	replies     replies
-	questions   []byte
+	stubs     *Stubs
+	settings  settings
+	bounds    bounds
+	replies   replies
+	questions []byte
+	// isDescribed is true once the server was asked for its interface, which has the digest.
 	isDescribed bool
-	// server is the server's name, once it has answered.
-	server string
+	digest      [32]byte
 }
 
-// newGreeting returns the greeting of a session with these stubs.
+// newGreeting returns the greeting of a session with these stubs. Without stubs it makes those of
+// the interface that the server describes.
 func newGreeting(stubs *Stubs, token, client string, s settings) *greeting {
+	var digest [32]byte
+	if stubs != nil {
+		digest = stubs.digest
+	}
 	return &greeting{
 		stubs: stubs, settings: s, bounds: defaultBounds(),
 		replies:   replies{bytesMax: s.replyBytesMax},
-		questions: appendHello(nil, stubs.digest, token, client, s.trace, version),
+		questions: appendHello(nil, digest, token, client, s.trace, version),
 	}
 }
 
@@ -73,13 +78,13 @@ func (g *greeting) welcome(w *welcome) (*recorder, error) {
 			"the server has version %d of the wire form, this client version %d",
 			w.version, version)
 	}
-	g.server = w.server
 	for _, limit := range w.limits {
 		g.bounds.set(limit.number, limit.value)
 	}
-	if w.digest == g.stubs.digest {
+	if g.stubs != nil && w.digest == g.stubs.digest {
 		return g.recorder(sameNumbers(g.stubs)), nil
 	}
+	g.digest = w.digest
 	g.questions = appendWord(g.questions, opDescribe)
 	g.isDescribed = true
 	return nil, nil
@@ -89,6 +94,9 @@ func (g *greeting) describe(came *interfaceReply) (*recorder, error) {
 	described, err := ParseInterface([]byte(came.json))
 	if err != nil {
 		return nil, err
+	}
+	if g.stubs == nil {
+		return g.recorder(sameNumbers(NewStubs(g.digest, described))), nil
 	}
 	return g.recorder(mapNumbers(g.stubs, described)), nil
 }

@@ -245,6 +245,20 @@ func (i *Interface) methodName(number uint32) string {
 	return i.typeName(i.owners[number]) + "." + method.Name
 }
 
+// findMethod returns the number of a method by its name and that of its type: "DataBase.fetch".
+func (i *Interface) findMethod(name string) (uint32, bool) {
+	dot := strings.LastIndexByte(name, '.')
+	if dot < 0 {
+		return noNumber, false
+	}
+	owner, isThere := i.typeNumbers[name[:dot]]
+	if !isThere {
+		return noNumber, false
+	}
+	number, isThere := i.methodNumbers[methodName{owner, name[dot+1:]}]
+	return number, isThere
+}
+
 // routineName returns the name of a routine; "?" if the number names none.
 func (i *Interface) routineName(number uint32) string {
 	if int64(number) >= int64(len(i.routines)) {

@@ -53,11 +53,11 @@ func object(handle int64, typeNumber uint32) Value {
 	return Value{tag: tagRef, word: uint64(handle), typeNumber: typeNumber}
 }
 
-// IsNil returns true for nil.
-func (v Value) IsNil() bool { return v.tag == tagNil }
+// IsNil returns true for nil, which the zero Value is, too.
+func (v Value) IsNil() bool { return v.tag == tagNil || v.tag == tagRef && v.word == 0 }
 
 // IsObject returns true for an object.
-func (v Value) IsObject() bool { return v.tag == tagRef }
+func (v Value) IsObject() bool { return v.tag == tagRef && v.word != 0 }
 
 // Bool returns the bool that the value is, and true if it is one.
 func (v Value) Bool() (b, ok bool) { return v.tag == tagBool && v.word == 1, v.tag == tagBool }
@@ -109,6 +109,9 @@ func (v Value) handle() int64 { return int64(v.word) }
 func (v Value) String() string {
 	switch v.tag {
 	case tagRef:
+		if v.IsNil() {
+			return "nil"
+		}
 		return "an object"
 	case tagBool:
 		return strconv.FormatBool(v.word == 1)
