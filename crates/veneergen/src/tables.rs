@@ -293,7 +293,11 @@ fn constants() -> Vec<Constant> {
 fn groups() -> Vec<Group> {
     let group = |prefix: &str, doc: &'static str, hex: bool, rows: Vec<(String, u64, &str)>| Group {
         prefix: prefix.to_owned(),
-        width: rows.iter().map(|(name, ..)| camel(&format!("{prefix}_{}", screaming(name))).len()).max().unwrap_or_default(),
+        width: rows
+            .iter()
+            .map(|(name, ..)| camel(&format!("{prefix}_{}", screaming(name))).len())
+            .max()
+            .unwrap_or_default(),
         doc,
         constants: rows
             .into_iter()
