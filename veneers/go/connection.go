@@ -161,6 +161,7 @@ func openWith(
 		return nil, nil, err
 	}
 	s := defaultSettings()
+	s.trace = o.Trace
 	if o.ReplyBytesMax > 0 {
 		s.replyBytesMax = o.ReplyBytesMax
 	}

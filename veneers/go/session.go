@@ -33,6 +33,8 @@ type Options struct {
 	Token string
 	// Name is the client's name, for the server's log.
 	Name string
+	// Trace is the client's place in a trace, as the traceparent of W3C Trace Context has it.
+	Trace string
 	// Timeout is the time limit of a connection, and of each read and write; 30 seconds without.
 	// Batches that wait for changes of others have so much more time.
 	Timeout time.Duration

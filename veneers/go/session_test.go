@@ -57,7 +57,8 @@ func TestASessionOverEachTransport(t *testing.T) {
 		t.Fatalf("the server is at %v", urls)
 	}
 	for _, url := range urls {
-		s := connect(t, url, Options{Token: "open sesame", Name: "a test"})
+		const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+		s := connect(t, url, Options{Token: "open sesame", Name: "a test", Trace: trace})
 		name := strings.SplitN(url, ":", 2)[0]
 		db := s.Lookup("database", "DataBase")
 		user := db.Call("DataBase.new_user", Text(name))
@@ -252,6 +253,15 @@ func TestAClosedSession(t *testing.T) {
 	}
 }
 
+func TestATraceThatIsNone(t *testing.T) {
+	url := startServer(t, "database")[0]
+	_, err := Connect(context.Background(), url, Options{Trace: "here"})
+	var why *ClosedByServer
+	if !errors.As(err, &why) || why.Number != ErrorBadWord {
+		t.Errorf("found %v", err)
+	}
+}
+
 func TestAddressesThatAreNone(t *testing.T) {
 	for _, url := range []string{
 		"", "database", "unix://relative", "unix:///folder/", "tcp://host", "shm:///x", "quic://h:1",
@@ -321,7 +331,8 @@ func TestServersThatAreNone(t *testing.T) {
 		}
 	}
 	// The last reply is bad; so the session ends with it.
-	s, err := Connect(context.Background(), fake(t, false, welcomed, empty, []byte("garbage!")), Options{})
+	url := fake(t, false, welcomed, empty, []byte("garbage!"))
+	s, err := Connect(context.Background(), url, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,10 +42,13 @@ func (s *Stub) operand() (operand, Failure) {
 	return s.slot, nil
 }
 
-// operandsOf returns the operands of arguments, or the first failure.
+// operandsOf returns the operands of arguments, or the first failure. No argument is nil.
 func operandsOf(arguments []Operand) ([]operand, Failure) {
 	parts := make([]operand, len(arguments))
 	for index, argument := range arguments {
+		if argument == nil {
+			argument = Nil()
+		}
 		part, wrong := argument.operand()
 		if wrong != nil {
 			return nil, wrong
