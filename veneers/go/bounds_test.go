@@ -218,3 +218,23 @@ func TestAHandleThatComesAgainIsKept(t *testing.T) {
 		t.Error("the handles are wrong")
 	}
 }
+
+func TestObjectsInCompoundsOfExceptionsAreGivenBack(t *testing.T) {
+	m := newMachine(t, scriptClient(t), tree{}, cut{}, nil)
+	for index, step := range []string{
+		`{"lookup": "database", "type": "DataBase", "as": "$d"}`,
+		`{"reply": {"flushed": {"outcomes": [{"exception": 0}], "exceptions": [{"call": 1,
+			"signal": {"name": "odd", "values": [{"compound": {"type": 1, "items": [{"ref": 9}]}}]}}]}}}`,
+		`{"claim": "$d"}`,
+		`{"flush": true}`,
+	} {
+		m.take(index+1, parse(step).(tree))
+	}
+	if count := len(m.crossings); count != 2 {
+		t.Fatalf("there are %d crossings", count)
+	}
+	const free = "0700000001000000 0900000000000000 0800000000000000"
+	if sent := hexed(m.crossings[1].sent[0]); sent != free {
+		t.Errorf("found %s", sent)
+	}
+}
