@@ -80,6 +80,9 @@ func startServer(t testing.TB, program string, arguments ...string) []string {
 	return strings.Fields(line)[1:]
 }
 
+// StartServer is startServer for tests that see the package from outside.
+var StartServer = startServer
+
 // live is a source that is a server.
 type live struct {
 	t       testing.TB
