@@ -37,6 +37,8 @@ if ! command -v initdb >/dev/null && ! ls /usr/lib/postgresql/*/bin/initdb >/dev
   step apt-get install -y -qq --no-install-recommends postgresql
 fi
 
+# Go is there if it came as an archive of its makers, and not from the system.
+PATH="$PATH:/usr/local/go/bin"
 # Tells if a program is there. That of protobuf has the descriptions of its own types beside it, or in another package.
 has() {
   command -v "$1" >/dev/null || return
@@ -48,7 +50,7 @@ has() {
 # messages are read on an emulated machine of the other byte order.
 for program in jq python3 openssl chromium musl-gcc:musl-tools dpkg-deb:dpkg lintian strace man:man-db \
   systemd-analyze:systemd etcd:etcd-server protoc:protobuf-compiler,libprotobuf-dev qemu-s390x:qemu-user \
-  s390x-linux-gnu-gcc:gcc-s390x-linux-gnu,libc6-dev-s390x-cross; do
+  s390x-linux-gnu-gcc:gcc-s390x-linux-gnu,libc6-dev-s390x-cross go:golang-go; do
   package="${program#*:}"
   package="${package//,/ }"
   program="${program%%:*}"

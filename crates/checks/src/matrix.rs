@@ -245,7 +245,9 @@ impl Language {
     /// True if a file is one of its tests, and not generated.
     pub fn has_test(&self, path: &str) -> bool {
         let is_there = self.tests.iter().any(|folder| path.starts_with(folder));
-        is_there && !path.contains("stubs") && !path.ends_with(".json")
+        // The tests of Go stand beside the files that they test.
+        let is_tested = self.name == "go" && !path.ends_with("_test.go");
+        is_there && !is_tested && !path.contains("stubs") && !path.ends_with(".json")
     }
 
     /// True if the language counts.

@@ -40,8 +40,11 @@ const TYPESCRIPT: &[(&str, &str)] = &[
 ];
 
 /// The tables of the runtimes of other languages.
-const TABLES: &[(&str, &str)] =
-    &[("python", "veneers/python/src/bifrost_veneer"), ("typescript", "veneers/typescript/src")];
+const TABLES: &[(&str, &str)] = &[
+    ("go", "veneers/go"),
+    ("python", "veneers/python/src/bifrost_veneer"),
+    ("typescript", "veneers/typescript/src"),
+];
 
 #[test]
 fn committed_tables_are_fresh() {

@@ -31,17 +31,20 @@ pub enum TablesLang {
     Python,
     /// `tables.ts`
     TypeScript,
+    /// `tables.go`
+    Go,
 }
 
 impl TablesLang {
     /// All languages.
-    pub const ALL: &[TablesLang] = &[TablesLang::Python, TablesLang::TypeScript];
+    pub const ALL: &[TablesLang] = &[TablesLang::Python, TablesLang::TypeScript, TablesLang::Go];
 
     /// Returns its name in the command line, which is that of its folder in `veneers`.
     pub fn name(self) -> &'static str {
         match self {
             TablesLang::Python => "python",
             TablesLang::TypeScript => "typescript",
+            TablesLang::Go => "go",
         }
     }
 
@@ -55,6 +58,7 @@ impl TablesLang {
         match self {
             TablesLang::Python => "_tables.py",
             TablesLang::TypeScript => "tables.ts",
+            TablesLang::Go => "tables.go",
         }
     }
 
@@ -63,6 +67,7 @@ impl TablesLang {
         match self {
             TablesLang::Python => "veneers/python/src/bifrost_veneer",
             TablesLang::TypeScript => "veneers/typescript/src",
+            TablesLang::Go => "veneers/go",
         }
     }
 
@@ -70,6 +75,7 @@ impl TablesLang {
         match self {
             TablesLang::Python => include_str!("../templates/tables.py.jinja"),
             TablesLang::TypeScript => include_str!("../templates/tables.ts.jinja"),
+            TablesLang::Go => include_str!("../templates/tables.go.jinja"),
         }
     }
 }
@@ -86,6 +92,9 @@ pub fn tables(language: TablesLang) -> Result<String, GenerateError> {
     environment.add_filter("quoted", quoted);
     environment.add_filter("property", property);
     environment.add_filter("wrapped", wrapped);
+    environment.add_filter("camel", camel);
+    environment.add_filter("exported", exported);
+    environment.add_filter("padded", padded);
     environment.add_template("tables", language.template())?;
     Ok(environment.get_template("tables")?.render(context! { t => Serde(Tables::new()) })?)
 }
@@ -107,6 +116,10 @@ struct Tables {
 /// Constants whose names have a prefix in common.
 #[derive(Serialize)]
 struct Group {
+    /// What the names of its constants begin with.
+    prefix: String,
+    /// The length of the longest name in Go.
+    width: usize,
     doc: &'static str,
     constants: Vec<Constant>,
 }
@@ -279,6 +292,12 @@ fn constants() -> Vec<Constant> {
 
 fn groups() -> Vec<Group> {
     let group = |prefix: &str, doc: &'static str, hex: bool, rows: Vec<(String, u64, &str)>| Group {
+        prefix: prefix.to_owned(),
+        width: rows
+            .iter()
+            .map(|(name, ..)| camel(&format!("{prefix}_{}", screaming(name))).len())
+            .max()
+            .unwrap_or_default(),
         doc,
         constants: rows
             .into_iter()
@@ -333,6 +352,28 @@ fn screaming(name: &str) -> String {
 /// Returns a string literal, as JSON, Python and JavaScript have it.
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+/// Returns a name in capitals as one of Go that its package keeps: `opEndIf` for `OP_END_IF`.
+fn camel(name: &str) -> String {
+    let mut words = name.split('_');
+    words.next().unwrap_or_default().to_lowercase() + &words.map(capitalized).collect::<String>()
+}
+
+/// Returns a name in capitals as one of Go that its package exports: `ErrorBadWord` for
+/// `ERROR_BAD_WORD`.
+fn exported(name: &str) -> String {
+    name.split('_').map(capitalized).collect()
+}
+
+fn capitalized(word: &str) -> String {
+    word.chars().take(1).chain(word.chars().skip(1).flat_map(char::to_lowercase)).collect()
+}
+
+/// Returns the name of a constant in Go, with spaces up to a width: gofmt aligns the constants of
+/// a block.
+fn padded(name: &str, width: usize) -> String {
+    format!("{:width$}", camel(name))
 }
 
 /// Returns a property of an object; prettier leaves strings whole.

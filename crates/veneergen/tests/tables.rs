@@ -35,14 +35,23 @@ fn every_row_is_in_every_language() {
         let text = tables(*language).unwrap();
         let has = |row: &str| assert!(text.contains(row), "{} lacks {row}", language.name());
         bifrost_wire::error::TABLE.iter().for_each(|row| has(row.name));
-        bifrost_wire::op::TABLE.iter().for_each(|row| has(&format!("OP_{}", row.name.to_uppercase())));
+        bifrost_wire::op::TABLE.iter().for_each(|row| match language {
+            TablesLang::Go => has(&format!("op{}", pascal(row.name))),
+            _ => has(&format!("OP_{}", row.name.to_uppercase())),
+        });
         bifrost_wire::Limit::ALL.iter().for_each(|row| has(row.name()));
         bifrost_wire::Operator::ALL.iter().for_each(|row| has(&format!("\"{row:?}\"")));
         bifrost_recorder::Misuse::ALL.iter().for_each(|row| has(row.text()));
         assert!(
-            text.lines().next().unwrap().contains("do not edit"),
+            text.lines().next().unwrap().to_lowercase().contains("do not edit"),
             "{} says that it is generated",
             language.name()
         );
     }
+}
+
+/// `EndIf` for `end_if`.
+fn pascal(name: &str) -> String {
+    let word = |word: &str| word[..1].to_uppercase() + &word[1..];
+    name.split('_').map(word).collect()
 }

@@ -1,0 +1,3 @@
+module bifrost.dev/veneer
+
+go 1.23
