@@ -382,7 +382,7 @@ impl Task {
         let due = stream.sent.iter().map(|sent| sent.due).max().unwrap_or(0).max(truth.settled);
         let took = truth.now.saturating_sub(due);
         truth.seen.lost_after = truth.seen.lost_after.max(took);
-        // Silence is a loss after three pauses of repeated packets at least (RFC 9000 section 10.1).
+        // Silence is a loss after three pauses of repeated packets at least (RFC 9000, 10.1).
         if took > LOST + truth.soon + self.slow {
             truth.fail(|| format!("a loss is noticed {took} us late"));
         }
