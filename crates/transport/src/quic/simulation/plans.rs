@@ -43,8 +43,6 @@ pub(super) struct Layout {
     pub rough: u64,
     /// The longest fault.
     pub longest: u64,
-    /// The time after which nothing is left of sessions.
-    pub rest: u64,
     has_bulk: bool,
     has_slow: bool,
 }
@@ -107,7 +105,6 @@ pub(super) fn layout(random: &mut fastrand::Rng) -> Layout {
         manner: Manner { limit, pause, rest },
         rough: random.u64(100_000..10_000_000),
         longest: 2_000_000,
-        rest: 200_000_000,
         has_bulk: one_in(random, 20) && limit > 2000 && weather.loss < 0.1,
         has_slow: one_in(random, 4),
     }
@@ -132,11 +129,7 @@ pub(super) fn faults(random: &mut fastrand::Rng, layout: &mut Layout) -> Vec<(u6
                 faults.push((at + time, Fault::Mtu(layout.weather.mtu)));
             }
             3 => faults.push((at, Fault::Restart { host: 0, down: time / 8 })),
-            4 => {
-                faults.push((at, Fault::Restart { host: client, down: time / 8 }));
-                // The server learns by silence that its client is gone.
-                layout.rest = 600_000_000;
-            }
+            4 => faults.push((at, Fault::Restart { host: client, down: time / 8 })),
             5 => faults.push((at, Fault::Move { host: client })),
             6 => faults.push((at, Fault::EndAll)),
             _ if !layout.is_local => faults.push((at, Fault::Mtu(random.usize(1200..9000)))),

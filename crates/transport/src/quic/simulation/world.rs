@@ -71,6 +71,9 @@ const NET: usize = 1_500;
 const RETRY: u64 = 100_000;
 /// The time in which all calls of a world end, after its last fault.
 const LIMIT: u64 = 900_000_000;
+/// The time after which nothing is left of sessions: a process learns by silence that its peer is
+/// gone, and long faults make that longer.
+const REST: u64 = 600_000_000;
 /// The time after which nothing is left of connections: the silence, and more.
 const LEFT: u64 = 1_000_000_000;
 
@@ -158,7 +161,7 @@ impl World {
             self.truth.fail(|| format!("calls that do not end: {tasks:?}"));
         }
         // Ends that are under way arrive.
-        let rest = self.truth.now.max(self.truth.calm) + self.layout.rest;
+        let rest = self.truth.now.max(self.truth.calm) + REST;
         self.run(rest, |world| world.has_no_streams());
         self.judge_streams();
         for host in &mut self.hosts[1..] {
