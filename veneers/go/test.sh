@@ -36,8 +36,9 @@ fi
 step "$go" version
 gofmt="$("$go" env GOROOT)/bin/gofmt"
 
-unformatted="$(step "$gofmt" -l . | tee /dev/stderr | grep '\.go$' || true)"
+unformatted="$("$gofmt" -l .)"
 if [ -n "$unformatted" ]; then
+  printf '%s\n' "$unformatted" >&2
   echo "error: these files are not as gofmt writes them; run \`gofmt -w veneers/go\`" >&2
   exit 1
 fi
