@@ -116,7 +116,7 @@ struct Tables {
 /// Constants whose names have a prefix in common.
 #[derive(Serialize)]
 struct Group {
-    /// What the names of its constants begin with.
+    /// The prefix of the names of its constants.
     prefix: String,
     /// The length of the longest name in Go.
     width: usize,
