@@ -124,6 +124,9 @@ fn body(language: &Language, paths: &[String], name: &str) -> Option<String> {
                 "shared(",
                 "export ",
                 "case ",
+                "func ",
+                "test ",
+                "(ert-deftest ",
             ];
             let line = line.trim_start();
             let key = plain(line.split(['(', '{', ':']).next().unwrap_or_default());

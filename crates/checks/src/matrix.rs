@@ -183,6 +183,38 @@ pub const LANGUAGES: &[Language] = &[
         ],
         sample: "veneers/perl/samples/NAME/",
     },
+    Language {
+        name: "tcl",
+        title: "Tcl",
+        records: false,
+        tests: &["veneers/tcl/tests/"],
+        parts: [
+            "veneers/tcl/bifrost.tcl",
+            "",
+            "",
+            "veneers/tcl/pkgIndex.tcl",
+            "veneers/tcl/README.md",
+            "veneers/tcl/test.sh",
+            "veneers/tcl/bench/",
+        ],
+        sample: "veneers/tcl/samples/NAME/",
+    },
+    Language {
+        name: "elisp",
+        title: "Emacs Lisp",
+        records: false,
+        tests: &["veneers/elisp/tests/"],
+        parts: [
+            "veneers/elisp/bifrost.el",
+            "",
+            "",
+            "veneers/elisp/bifrost.el",
+            "veneers/elisp/README.md",
+            "veneers/elisp/test.sh",
+            "veneers/elisp/bench/",
+        ],
+        sample: "veneers/elisp/samples/NAME/",
+    },
 ];
 
 /// The cases: the name of each, with its tags, by their files in `cases`.
