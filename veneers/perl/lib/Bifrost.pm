@@ -228,6 +228,8 @@ sub except ($self, $body, @handlers) {
             if ($word eq 'when') {
                 my $run   = pop @$handler;
                 my ($name, $types) = @$handler;
+                _word('a signal', $name);
+                $self->_methods($_) for @{ $types // [] };
                 my @stubs = map { $self->_stub($_) } @{ $types // [] };
                 my $named = join ', ', map { "$_->{name}: $_->{type}" } @stubs;
                 $self->_line("when $name" . ($types ? " ($named)" : ''));
@@ -249,6 +251,7 @@ sub except ($self, $body, @handlers) {
 # Returns a sub that calls it. Without a type of the result the body returns nothing.
 sub procedure ($self, $name, $types, $result, $body) {
     croak 'a procedure stands outside other structures' if $self->{depth};
+    _word('a procedure', $name);
     $self->_methods($_) for @$types, $result // ();
     my $heading = { name => $name, parameters => $types, results => [ $result // () ], signals => [] };
     my $call = sub (@arguments) { $self->_call(undef, $heading, @arguments) };
@@ -297,7 +300,7 @@ sub transaction ($self, $body, %options) {
     croak 'a transaction is tried from 0 (as the server likes) to 65535 times' unless $tries =~ /^\d+$/ && $tries < 65_536;
     $self->_outside('transaction');
     $self->flush;
-    $self->_tell('transaction');
+    $self->_tell('transaction was not sent');
     $self->_clear;
     my $command = $tries ? "transaction $tries" : 'transaction';
     if ($batch) {
@@ -332,7 +335,7 @@ sub transaction ($self, $body, %options) {
 sub commit ($self) {
     $self->_outside('commit');
     $self->flush;
-    $self->_tell('commit');
+    $self->_tell('commit was not sent');
     $self->_clear;
     $self->_record('commit', 'null')->claim;
     return;
@@ -353,9 +356,9 @@ sub _clear ($self) {
 }
 
 # Dies with the first failure that nobody has claimed.
-sub _tell ($self, $word) {
+sub _tell ($self, $why) {
     my ($first, @more) = splice $self->{untold}->@* or return;
-    my $text = "$word was not sent: $first->{text}" . (@more ? ', and ' . @more . ' more failures' : '');
+    my $text = "$why: $first->{text}" . (@more ? ', and ' . @more . ' more failures' : '');
     die bless { %$first, text => $text }, ref $first;
 }
 
@@ -428,13 +431,15 @@ sub limits ($self) { return $self->{limits} }
 sub describe ($self, $type = '') { return $self->_ask("describe $type", 'text') }
 sub explain ($self) { return $self->_ask('explain', 'text') }
 
-# Sends the batch, and ends the session.
+# Sends the batch, and ends the session. Dies after that with a failure of this last batch.
 sub close ($self) {
     return unless $self->{socket};
+    $self->{untold} = [];
     $self->flush unless $self->{depth};
     $self->{pending} = "bye\n";
     $self->_answer;
     delete $self->{socket};
+    $self->_tell('the session has ended, and nobody claimed');
     return;
 }
 
@@ -665,6 +670,12 @@ sub _literal ($self, $type, $value) {
     croak "a $type is a stub, not `$value`";
 }
 
+# Checks a name that stands in a line as it is.
+sub _word ($what, $name) {
+    croak "`$name` is no name of $what" unless $name =~ /^[a-z_]\w*\z/ai;
+    return;
+}
+
 # Splits a type: its name, and pairs of a field's name and its type.
 sub _parts ($type) {
     my ($name, $inner) = $type =~ /^([\w.]+)\[(.*)\]$/ or return ($type);
@@ -693,6 +704,7 @@ sub _heading ($self, $type, $method) {
 
 # The methods of a type. Dies if the server does not have it.
 sub _methods ($self, $type) {
+    croak "`$type` is no type" unless $type =~ /^[\w.]+(?:\[[\w.,:\[\]() ]*\])?\z/a;
     return $self->{types}{$type} //= eval { _headings($self->describe($type)) }
         // (ref $@ eq 'Bifrost::Error' ? croak "the server has no type `$type`" : die $@);
 }

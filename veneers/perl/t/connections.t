@@ -144,4 +144,41 @@ subtest 'transactions' => sub {
     $_->close for $s, $other;
 };
 
+subtest 'names that are lines' => sub {
+    my $server = serve($DATABASE);
+    my $s      = Bifrost->connect($server->url);
+    my $db     = $s->lookup(database => 'DataBase');
+    my $nothing = sub { };
+    for my $name ("x\nabort", 'a b', '', "x\n") {
+        like failure(sub { $s->except($nothing, when => [ $name => $nothing ]) }), qr/ is no name of a signal/;
+        like failure(sub { $s->except($nothing, when => [ odd => ["int\n$name"], $nothing ]) }), qr/ is no type/;
+        like failure(sub { $s->procedure($name => [], undef, $nothing) }), qr/ is no name of a procedure/;
+        like failure(sub { $s->cell("int\n$name") }), qr/ is no type/;
+        like failure(sub { $s->lookup(database => "DataBase\n$name") }), qr/ is no type/;
+    }
+    is $db->fetch('ann')->visits->claim, 0, 'nothing of it was recorded';
+    $s->close;
+};
+
+subtest 'a failure that nobody has claimed at the end' => sub {
+    my $server = serve($DATABASE);
+    my $s      = Bifrost->connect($server->url);
+    $s->lookup(database => 'DataBase')->fetch('nobody');
+    like failure(sub { $s->close }), qr/^the session has ended, and nobody claimed: fetch signals not_found/;
+    like failure(sub { $s->cell('int') }), qr/^the session has ended/;
+    $s->close;
+};
+
+subtest 'a full batch is sent by itself' => sub {
+    my $server = serve($DATABASE, '--set', 'limits.batch_commands_max=64');
+    my $s      = Bifrost->connect($server->url);
+    my $db     = $s->lookup(database => 'DataBase');
+    $db->fetch('ann')->touch for 1 .. 100;
+    is $db->fetch('ann')->visits->claim, 100;
+    ok $s->crossings > 3, $s->crossings . ' crossings';
+    my $text = $s->value(string => 'x' x 100)->concat('y');
+    is length $text->claim, 101;
+    $s->close;
+};
+
 done_testing;
