@@ -2,10 +2,10 @@ package veneer
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
-	"fmt"
+	"io"
 	"net"
-	"strings"
 	"time"
 )
 
@@ -16,54 +16,50 @@ const readBytes = 64 << 10
 // connection.
 const lastWordsTime = time.Second
 
-// address is the place where a server listens.
-type address struct {
-	// network is "unix" or "tcp".
-	network string
-	// place is the path of a socket, or a host and a port.
-	place string
+// stream is a stream of bytes to a server. Its reads and writes wait up to their deadlines. Bytes
+// that have come are read after the deadline, too.
+type stream interface {
+	io.ReadWriteCloser
+	SetReadDeadline(time.Time) error
+	SetWriteDeadline(time.Time) error
 }
-
-// parseAddress reads an address: unix:///path or tcp://host:port.
-func parseAddress(text string) (address, error) {
-	const forms = "unix:///path or tcp://host:port"
-	scheme, place, hasScheme := strings.Cut(text, "://")
-	switch {
-	case !hasScheme:
-		return address{}, fmt.Errorf("%q is no address: an address is %s", text, forms)
-	case scheme == "unix":
-		if !strings.HasPrefix(place, "/") || strings.HasSuffix(place, "/") {
-			return address{}, fmt.Errorf("%q is no absolute path of a socket", place)
-		}
-	case scheme == "tcp":
-		if _, _, err := net.SplitHostPort(place); err != nil {
-			return address{}, fmt.Errorf("%q is no host with a port: %w", place, err)
-		}
-	default:
-		return address{}, fmt.Errorf("%q is not a transport of this library: use %s", scheme, forms)
-	}
-	return address{scheme, place}, nil
-}
-
-// mayAskForToken returns true if a server there may ask for a token: over unix sockets the kernel
-// tells it the user.
-func (a address) mayAskForToken() bool { return a.network == "tcp" }
 
 // connection moves the bytes of a session. Reads and writes wait, up to a time limit.
 type connection struct {
-	conn    net.Conn
+	conn    stream
 	timeout time.Duration
 	buffer  []byte
 }
 
-// dial connects.
-func dial(ctx context.Context, a address, timeout time.Duration) (*connection, error) {
-	dialer := net.Dialer{Timeout: timeout}
-	conn, err := dialer.DialContext(ctx, a.network, a.place)
+// dial connects, with all handshakes below the session.
+func dial(ctx context.Context, a address, o Options) (*connection, error) {
+	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
+	defer cancel()
+	conn, err := dialStream(ctx, a, o)
 	if err != nil {
-		return nil, err
+		return nil, explainTLS(err)
 	}
-	return &connection{conn, timeout, make([]byte, readBytes)}, nil
+	return &connection{conn, o.Timeout, make([]byte, readBytes)}, nil
+}
+
+func dialStream(ctx context.Context, a address, o Options) (stream, error) {
+	var config *tls.Config
+	if a.isTLS() {
+		var err error
+		if config, err = tlsConfig(a, o); err != nil {
+			return nil, err
+		}
+	}
+	dialer := net.Dialer{}
+	switch {
+	case a.isWeb():
+		return dialWeb(ctx, a, config)
+	case a.isTLS():
+		return (&tls.Dialer{NetDialer: &dialer, Config: config}).DialContext(ctx, "tcp", a.place())
+	case a.isLocal():
+		return dialer.DialContext(ctx, "unix", a.path)
+	}
+	return dialer.DialContext(ctx, "tcp", a.place())
 }
 
 // write writes all bytes.
@@ -156,7 +152,7 @@ func open(ctx context.Context, a address, o Options) (*connection, *recorder, er
 func openWith(
 	ctx context.Context, a address, o Options, token string,
 ) (*connection, *recorder, error) {
-	c, err := dial(ctx, a, o.Timeout)
+	c, err := dial(ctx, a, o)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -31,6 +31,11 @@ type Options struct {
 	Stubs *Stubs
 	// Token is shown to a server that asks for one, over TCP.
 	Token string
+	// Authorities is a file of certificates, in PEM: a server at tls:// or wss:// must have one that
+	// they have signed. Without it the file is that of BIFROST_CA, or else that of the system.
+	Authorities string
+	// Certificate and Key are files in PEM: those of the client, for servers that ask for them.
+	Certificate, Key string
 	// Name is the client's name, for the server's log.
 	Name string
 	// Trace is the client's place in a trace, as the traceparent of W3C Trace Context has it.
@@ -61,8 +66,9 @@ type Session struct {
 	connection *connection
 }
 
-// Connect opens a session with the server at an address: unix:///path or tcp://host:port. The
-// context bounds the opening only. The error is a *ConnectError.
+// Connect opens a session with the server at an address: unix:///path, tcp://host:port,
+// tls://host:port, ws://host:port or wss://host:port. The context bounds the opening only. The
+// error is a *ConnectError.
 func Connect(ctx context.Context, url string, options Options) (*Session, error) {
 	if options.Timeout <= 0 {
 		options.Timeout = defaultTimeout
