@@ -38,7 +38,8 @@ type webConn struct {
 	// pieces are the bytes that came, and failure is the reason of their end.
 	pieces  chan []byte
 	failure error
-	// closing is closed when nobody reads any more.
+	// ended is closed at their end, and closing when nobody reads any more.
+	ended   chan struct{}
 	closing chan struct{}
 	cancel  context.CancelFunc
 	once    sync.Once
@@ -79,7 +80,7 @@ func dialWeb(ctx context.Context, a address, config *tls.Config) (*webConn, erro
 	reading, cancel := context.WithCancel(context.Background())
 	w := &webConn{
 		inner: inner, pieces: make(chan []byte), failure: net.ErrClosed,
-		closing: make(chan struct{}), cancel: cancel,
+		ended: make(chan struct{}), closing: make(chan struct{}), cancel: cancel,
 	}
 	go w.readAhead(reading)
 	return w, nil
@@ -88,6 +89,7 @@ func dialWeb(ctx context.Context, a address, config *tls.Config) (*webConn, erro
 // readAhead hands the pieces to the reader, up to the end.
 func (w *webConn) readAhead(ctx context.Context) {
 	defer close(w.pieces)
+	defer close(w.ended)
 	// While the reader has one buffer, the other one is filled.
 	var buffers [2][readBytes]byte
 	turn := 0
@@ -170,7 +172,12 @@ func (w *webConn) Close() error {
 		closed := make(chan struct{})
 		go func() {
 			// Its errors are those of a connection that has ended already.
-			_ = w.inner.Close(websocket.StatusNormalClosure, "")
+			select {
+			case <-w.ended:
+				_ = w.inner.CloseNow()
+			default:
+				_ = w.inner.Close(websocket.StatusNormalClosure, "")
+			}
 			close(closed)
 		}()
 		select {
