@@ -6,6 +6,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 root="$(cd ../.. && pwd)"
 export BIFROST_BIN="${BIFROST_BIN:-$root/target/debug/bifrost}"
+target="${CARGO_TARGET_DIR:-$root/target}/veneers/go"
 go="${GO:-$(PATH="$PATH:/usr/local/go/bin" command -v go || true)}"
 
 step() {
@@ -17,6 +18,7 @@ if [ ! -x "$BIFROST_BIN" ]; then
   echo "error: there is no $BIFROST_BIN: build it with \`cargo build -p bifrost-cli\`, or set BIFROST_BIN" >&2
   exit 1
 fi
+BIFROST_BIN="$(cd "$(dirname "$BIFROST_BIN")" && pwd)/$(basename "$BIFROST_BIN")"
 if [ -z "$go" ]; then
   echo "error: there is no go: install it, with \`sudo apt-get install golang-go\` or alike, or set GO" >&2
   exit 1
@@ -34,6 +36,8 @@ if [ "$minor" -lt 21 ]; then
   export GOROOT="$folder"
 fi
 step "$go" version
+mkdir -p "$target"
+target="$(cd "$target" && pwd)"
 gofmt="$("$go" env GOROOT)/bin/gofmt"
 
 unformatted="$("$gofmt" -l .)"
@@ -43,5 +47,51 @@ if [ -n "$unformatted" ]; then
   exit 1
 fi
 step "$go" vet ./...
-# The tests of servers are of this run: none comes from the cache.
-step "$go" test -count=1 ./...
+# Each version of the tool reads the code of some versions of Go.
+minor="$("$go" env GOVERSION | sed -E 's/^go1\.([0-9]+).*/\1/')"
+if [ "$minor" -ge 26 ]; then
+  staticcheck=v0.8.2
+elif [ "$minor" -ge 25 ]; then
+  staticcheck=v0.7.0
+else
+  staticcheck=v0.6.1
+fi
+step env GOBIN="$target" "$go" install "honnef.co/go/tools/cmd/staticcheck@$staticcheck"
+step "$target/staticcheck" ./...
+(cd packaging && step "$go" vet . && step "$target/staticcheck" .)
+# The client of veneers/together.sh.
+step "$go" build -o "$target/visitor" ./internal/visitor
+
+# The package, as a proxy has it, in an empty project: with it the client of the README is built, and visits Eve.
+work="$(mktemp -d)"
+trap 'rm -rf "$work"' EXIT
+(cd packaging && step "$go" run . "$PWD/.." v0.1.0 "$work/proxy" "$work/client")
+(
+  cd "$work/client"
+  # The version is another one with each run, so the cache of modules is, too.
+  export GOPROXY="file://$work/proxy,$("$go" env GOPROXY)" GONOSUMDB=bifrost.dev GOFLAGS="-mod=mod -modcacherw"
+  export GOMODCACHE="$work/cache"
+  step "$go" mod init example.com/client
+  step "$go" get bifrost.dev/veneer@v0.1.0
+  step "$go" build -o client .
+)
+cat > "$work/visits.sh" << 'EOT'
+set -euo pipefail
+for visits in 1 2; do
+  said="$("$1" "$BIFROST_URL")"
+  [ "$said" = "visits: $visits" ] || { echo "error: the client said $said, not visits: $visits" >&2; exit 1; }
+done
+EOT
+step ../c/tests/serve.sh "$root/cases/programs/database.theta" unix -- bash "$work/visits.sh" "$work/client/client"
+
+# The tests of servers are of this run: none comes from the cache. Races are looked for where C is compiled, which the
+# tool needs.
+race=()
+if [ "$("$go" env CGO_ENABLED)" = 1 ] && command -v "$("$go" env CC)" > /dev/null; then
+  race=(-race)
+fi
+step "$go" test -count=1 "${race[@]}" ./...
+# The least version that is promised.
+if [ "$minor" -gt 23 ]; then
+  step env GOTOOLCHAIN=go1.23.12 "$go" test -count=1 ./...
+fi
