@@ -2,19 +2,21 @@ package org.bifrost.veneer;
 
 import java.io.IOException;
 import java.io.InterruptedIOException;
+import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.SocketAddress;
 import java.net.SocketTimeoutException;
 import java.net.StandardProtocolFamily;
 import java.net.StandardSocketOptions;
 import java.net.UnixDomainSocketAddress;
-import java.net.UnknownHostException;
 import java.nio.ByteBuffer;
 import java.nio.channels.ClosedByInterruptException;
 import java.nio.channels.ClosedChannelException;
 import java.nio.channels.SelectionKey;
 import java.nio.channels.Selector;
 import java.nio.channels.SocketChannel;
+import java.util.ArrayList;
+import java.util.List;
 
 /**
  * A unix socket, or one of TCP.
@@ -51,31 +53,45 @@ final class SocketConnection implements Connection {
 
   /** Connects to a server. */
   SocketConnection(Address address, long deadline) throws IOException {
-    boolean isUnix = address.scheme().equals("unix");
-    channel =
-        SocketChannel.open(isUnix ? StandardProtocolFamily.UNIX : StandardProtocolFamily.INET6);
-    watch = new Watch(channel);
-    Deadlines.add(watch);
-    try {
-      SocketAddress place;
-      if (isUnix) {
-        place = UnixDomainSocketAddress.of(address.path());
-      } else {
-        InetSocketAddress found = new InetSocketAddress(address.host(), address.port());
-        if (found.isUnresolved()) {
-          throw new UnknownHostException(address.host());
-        }
-        channel.setOption(StandardSocketOptions.TCP_NODELAY, true);
-        place = found;
-      }
-      watch.begin(deadline);
-      channel.connect(place);
-      watch.end();
-    } catch (IOException | RuntimeException e) {
-      IOException told = failure(e);
-      close();
-      throw told;
+    watch = connect(places(address), deadline);
+    channel = watch.channel;
+    if (!address.scheme().equals("unix")) {
+      channel.setOption(StandardSocketOptions.TCP_NODELAY, true);
     }
+  }
+
+  /** Connects at the first address that takes the connection. */
+  private static Watch connect(List<SocketAddress> places, long deadline) throws IOException {
+    for (int i = 0; ; i++) {
+      boolean isUnix = places.get(i) instanceof UnixDomainSocketAddress;
+      Watch watch =
+          new Watch(
+              isUnix ? SocketChannel.open(StandardProtocolFamily.UNIX) : SocketChannel.open());
+      Deadlines.add(watch);
+      try {
+        watch.begin(deadline);
+        watch.channel.connect(places.get(i));
+        watch.end();
+        return watch;
+      } catch (IOException | RuntimeException e) {
+        close(watch);
+        if (watch.isLate() || i == places.size() - 1) {
+          throw failure(watch, e);
+        }
+      }
+    }
+  }
+
+  private static List<SocketAddress> places(Address address) throws IOException {
+    List<SocketAddress> places = new ArrayList<>();
+    if (address.scheme().equals("unix")) {
+      places.add(UnixDomainSocketAddress.of(address.path()));
+    } else {
+      for (InetAddress one : InetAddress.getAllByName(address.host())) {
+        places.add(new InetSocketAddress(one, address.port()));
+      }
+    }
+    return places;
   }
 
   private static IOException timedOut() {
@@ -83,7 +99,7 @@ final class SocketConnection implements Connection {
   }
 
   /** Returns the error of an operation: that of the time limit if that has ended it. */
-  private IOException failure(Exception e) {
+  private static IOException failure(Watch watch, Exception e) {
     if (watch.isLate()) {
       return timedOut();
     }
@@ -108,7 +124,7 @@ final class SocketConnection implements Connection {
       setBlocking(true);
       return receiveNow(buffer, deadline);
     } catch (IOException e) {
-      throw failure(e);
+      throw failure(watch, e);
     }
   }
 
@@ -118,7 +134,7 @@ final class SocketConnection implements Connection {
       setBlocking(false);
       return receiveNow(buffer, 0);
     } catch (IOException e) {
-      throw failure(e);
+      throw failure(watch, e);
     }
   }
 
@@ -149,7 +165,7 @@ final class SocketConnection implements Connection {
         watch.end();
       }
     } catch (IOException e) {
-      throw failure(e);
+      throw failure(watch, e);
     }
   }
 
@@ -164,7 +180,7 @@ final class SocketConnection implements Connection {
         sendAndTake(data, deadline, answers);
       }
     } catch (IOException e) {
-      throw failure(e);
+      throw failure(watch, e);
     }
   }
 
@@ -198,6 +214,10 @@ final class SocketConnection implements Connection {
 
   @Override
   public void close() {
+    close(watch);
+  }
+
+  private static void close(Watch watch) {
     Deadlines.remove(watch);
     watch.stop();
   }

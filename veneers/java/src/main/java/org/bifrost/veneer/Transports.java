@@ -9,15 +9,14 @@ final class Transports {
   /**
    * Connects to a server.
    *
-   * @throws IllegalArgumentException if the text is no address
+   * @throws IllegalArgumentException if the text is no address, or the files cannot be used
    */
-  static Connection connect(String address, long deadline) throws IOException {
+  static Connection connect(String address, TlsFiles files, long deadline) throws IOException {
     Address place = Address.parse(address);
     return switch (place.scheme()) {
-      case "unix", "tcp" -> new SocketConnection(place, deadline);
-      default ->
-          throw new IllegalArgumentException(
-              "`" + place.scheme() + "` is no transport of this library yet");
+      case "tls" -> new TlsConnection(place, files, deadline);
+      case "ws", "wss" -> new WebSocketConnection(place, files, deadline);
+      default -> new SocketConnection(place, deadline);
     };
   }
 
