@@ -79,7 +79,7 @@ final class Deadlines {
       List<Timed> late = new ArrayList<>();
       synchronized (USERS) {
         left = look(late);
-        if (USERS.isEmpty()) {
+        if (USERS.isEmpty() && late.isEmpty()) {
           thread = null;
           return;
         }
@@ -87,7 +87,9 @@ final class Deadlines {
       for (Timed user : late) {
         user.stop();
       }
-      LockSupport.parkNanos(left);
+      if (late.isEmpty()) {
+        LockSupport.parkNanos(left);
+      }
     }
   }
 
