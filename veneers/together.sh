@@ -43,6 +43,7 @@ client python-tcp "$tcp" "${visitor[@]}" BIFROST_NATIVE=0 "$python/empty/bin/pyt
 client native-quic "$quic" "${visitor[@]}" BIFROST_NATIVE=1 "$python/native/bin/python" veneers/python/tests/visitor.py
 client typescript-ws "$ws" node veneers/typescript/build/node/tests/visitor.mjs
 client typescript-tls "$tls" node veneers/typescript/build/node/tests/visitor.mjs
+client go-shm "$shm" "$target/veneers/go/visitor"
 client go-tls "$tls" "$target/veneers/go/visitor"
 client go-ws "$ws" "$target/veneers/go/visitor"
 client perl-unix "$unix" perl -Iveneers/perl/lib veneers/perl/t/visitor.pl

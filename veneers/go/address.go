@@ -11,7 +11,8 @@ import (
 )
 
 // forms are the forms of an address, for messages.
-const forms = "unix:///path, tcp://host:port, tls://host:port, ws://host:port or wss://host:port"
+const forms = "unix:///path, shm:///path, tcp://host:port, tls://host:port, ws://host:port " +
+	"or wss://host:port"
 
 // pathBytesMax is the length of the longest path of a socket.
 const pathBytesMax = 107
@@ -28,7 +29,7 @@ var (
 
 // address is the place where a server listens.
 type address struct {
-	// scheme is "unix", "tcp", "tls", "ws" or "wss".
+	// scheme is "unix", "shm", "tcp", "tls", "ws" or "wss".
 	scheme string
 	// path is the path of a socket's file, or of the URL of a websocket.
 	path string
@@ -62,7 +63,7 @@ func parseAddress(text string) (address, error) {
 	}
 	a := address{scheme: scheme}
 	switch scheme {
-	case "unix":
+	case "unix", "shm":
 		return a.withPath(rest)
 	case "tcp", "tls", "ws", "wss":
 	case "quic":

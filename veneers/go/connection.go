@@ -56,6 +56,8 @@ func dialStream(ctx context.Context, a address, o Options) (stream, error) {
 		return dialWeb(ctx, a, config)
 	case a.isTLS():
 		return (&tls.Dialer{NetDialer: &dialer, Config: config}).DialContext(ctx, "tcp", a.place())
+	case a.scheme == "shm":
+		return dialShm(ctx, a.path)
 	case a.isLocal():
 		return dialer.DialContext(ctx, "unix", a.path)
 	}

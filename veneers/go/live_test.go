@@ -33,7 +33,8 @@ func serverBinary(t testing.TB) string {
 }
 
 // startServer starts a server for a program of the cases, at a unix socket and where the arguments
-// say; it ends with the test. It returns the server's addresses.
+// say; it ends with the test. FOLDER in an argument is a folder of its own. It returns the server's
+// addresses.
 func startServer(t testing.TB, program string, arguments ...string) []string {
 	t.Helper()
 	// The path of a socket has at most 108 bytes.
@@ -47,6 +48,9 @@ func startServer(t testing.TB, program string, arguments ...string) []string {
 		t.Fatal(err)
 	}
 	all := append([]string{"serve", "--listen", "unix://" + folder + "/socket"}, arguments...)
+	for index := range all {
+		all[index] = strings.ReplaceAll(all[index], "FOLDER", folder)
+	}
 	server := exec.Command(serverBinary(t), append(all, file)...)
 	server.Dir = folder
 	for _, entry := range os.Environ() {

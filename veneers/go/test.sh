@@ -47,6 +47,10 @@ if [ -n "$unformatted" ]; then
   exit 1
 fi
 step "$go" vet ./...
+# The parts for other systems, and for machines without shared memory.
+for system in linux/arm64 linux/386 darwin/arm64 windows/amd64; do
+  step env GOOS="${system%/*}" GOARCH="${system#*/}" "$go" vet .
+done
 # Each version of the tool reads the code of some versions of Go.
 minor="$("$go" env GOVERSION | sed -E 's/^go1\.([0-9]+).*/\1/')"
 if [ "$minor" -ge 26 ]; then

@@ -25,9 +25,22 @@ const wait = 10 * time.Second
 func anywhere(schemes ...string) []string {
 	var arguments []string
 	for _, scheme := range schemes {
-		arguments = append(arguments, "--listen", scheme+"://127.0.0.1:0")
+		place := "127.0.0.1:0"
+		if scheme == "shm" {
+			place = "FOLDER/shm"
+		}
+		arguments = append(arguments, "--listen", scheme+"://"+place)
 	}
 	return arguments
+}
+
+// everywhere are the transports besides unix sockets.
+func everywhere() []string {
+	all := []string{"tcp", "tls", "ws", "wss"}
+	if hasShm {
+		all = append(all, "shm")
+	}
+	return all
 }
 
 // makeCertificate makes the certificate of a name, and the authority if the folder has none.
@@ -87,15 +100,15 @@ func visitOver(t *testing.T, url string, o Options) {
 	}
 }
 
-func TestSessionsOverTLSAndWebsockets(t *testing.T) {
-	arguments := append(anywhere("tcp", "tls", "ws", "wss"), "--token", "open sesame")
+func TestSessionsOverAllTransports(t *testing.T) {
+	arguments := append(anywhere(everywhere()...), "--token", "open sesame")
 	urls := startServer(t, "database", arguments...)
-	if len(urls) != 5 {
+	if len(urls) != 1+len(everywhere()) {
 		t.Fatalf("the server is at %v", urls)
 	}
 	for _, url := range urls {
 		visitOver(t, url, Options{Token: "open sesame"})
-		if !strings.HasPrefix(url, "unix:") {
+		if !strings.HasPrefix(url, "unix:") && !strings.HasPrefix(url, "shm:") {
 			refusedWith(t, url, Options{Token: "wrong"}, "BadToken")
 			refusedWith(t, url, Options{}, "BadToken")
 		}
@@ -170,7 +183,7 @@ func longFile(t *testing.T) string {
 }
 
 func TestAServerThatIsFull(t *testing.T) {
-	arguments := append(anywhere("tcp", "tls", "ws", "wss"), "--anonymous-loopback",
+	arguments := append(anywhere(everywhere()...), "--anonymous-loopback",
 		"--set", "sessions_max=1")
 	urls := startServer(t, "database", arguments...)
 	connect(t, urls[0], Options{})
@@ -322,7 +335,7 @@ func TestServersThatAreSilent(t *testing.T) {
 }
 
 func TestAReplyThatIsTooLong(t *testing.T) {
-	arguments := append(anywhere("tcp", "tls", "ws", "wss"), "--anonymous-loopback")
+	arguments := append(anywhere(everywhere()...), "--anonymous-loopback")
 	for _, url := range startServer(t, "database", arguments...) {
 		s, err := Connect(context.Background(), url, Options{ReplyBytesMax: 30_000})
 		if err != nil {
@@ -491,7 +504,7 @@ func TestAnswersThatOpenNoWebsocket(t *testing.T) {
 func TestAddresses(t *testing.T) {
 	pin := "#sha256-tTl2qXIwWigR3YLgkbIO1HBIKBLSVHkASjaLDEn1nu0"
 	for text, expected := range map[string]string{
-		"unix:///a/b": "unix /a/b", "tcp://host:1": "tcp host:1", "tcp://[::1]:7447": "tcp [::1]:7447",
+		"unix:///a/b": "unix /a/b", "shm:///a": "shm /a", "tcp://host:1": "tcp host:1", "tcp://[::1]:7447": "tcp [::1]:7447",
 		"ws://host": "ws host:80/", "ws://host:8": "ws host:8/", "wss://host/a/b": "wss host:443/a/b",
 		"wss://[::1]/a" + pin: "wss [::1]:443/a", "tls://host:65535" + pin: "tls host:65535",
 	} {
