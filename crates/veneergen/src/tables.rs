@@ -33,11 +33,13 @@ pub enum TablesLang {
     TypeScript,
     /// `tables.go`
     Go,
+    /// `Tables.java`
+    Java,
 }
 
 impl TablesLang {
     /// All languages.
-    pub const ALL: &[TablesLang] = &[TablesLang::Python, TablesLang::TypeScript, TablesLang::Go];
+    pub const ALL: &[TablesLang] = &[TablesLang::Python, TablesLang::TypeScript, TablesLang::Go, TablesLang::Java];
 
     /// Returns its name in the command line, which is that of its folder in `veneers`.
     pub fn name(self) -> &'static str {
@@ -45,6 +47,7 @@ impl TablesLang {
             TablesLang::Python => "python",
             TablesLang::TypeScript => "typescript",
             TablesLang::Go => "go",
+            TablesLang::Java => "java",
         }
     }
 
@@ -59,6 +62,7 @@ impl TablesLang {
             TablesLang::Python => "_tables.py",
             TablesLang::TypeScript => "tables.ts",
             TablesLang::Go => "tables.go",
+            TablesLang::Java => "Tables.java",
         }
     }
 
@@ -68,6 +72,7 @@ impl TablesLang {
             TablesLang::Python => "veneers/python/src/bifrost_veneer",
             TablesLang::TypeScript => "veneers/typescript/src",
             TablesLang::Go => "veneers/go",
+            TablesLang::Java => "veneers/java/src/main/java/org/bifrost/veneer",
         }
     }
 
@@ -76,6 +81,7 @@ impl TablesLang {
             TablesLang::Python => include_str!("../templates/tables.py.jinja"),
             TablesLang::TypeScript => include_str!("../templates/tables.ts.jinja"),
             TablesLang::Go => include_str!("../templates/tables.go.jinja"),
+            TablesLang::Java => include_str!("../templates/tables.java.jinja"),
         }
     }
 }
