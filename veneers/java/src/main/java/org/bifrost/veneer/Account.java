@@ -2,7 +2,7 @@ package org.bifrost.veneer;
 
 import java.util.ArrayList;
 import java.util.Comparator;
-import java.util.IdentityHashMap;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.function.Predicate;
@@ -59,13 +59,13 @@ final class Account {
   private static final Comparator<Untold> BY_ORDER = Comparator.comparingLong(one -> one.order);
 
   private final Recorder r;
-  private final Map<Failure, Untold> untold = new IdentityHashMap<>();
+  private final Map<Failure, Untold> untold = new HashMap<>();
 
   /** Consequences of an untold failure are told with it. */
-  private final Map<Failure, List<Failure>> consequences = new IdentityHashMap<>();
+  private final Map<Failure, List<Failure>> consequences = new HashMap<>();
 
   /** The failures that stubs have. */
-  private final Map<Failure, Failure> held = new IdentityHashMap<>();
+  private final Map<Failure, Failure> held = new HashMap<>();
 
   /** The number of untold failures beyond those. */
   private long omitted;
@@ -274,9 +274,7 @@ final class Account {
 
   private static @Nullable Failure unseenOf(
       List<Failure> failures, long omitted, Failure.@Nullable CallName call) {
-    return failures.isEmpty() && omitted == 0
-        ? null
-        : new Failure.Unseen(failures, omitted, call);
+    return failures.isEmpty() && omitted == 0 ? null : new Failure.Unseen(failures, omitted, call);
   }
 
   private long takeOmitted() {
@@ -295,7 +293,7 @@ final class Account {
     }
     findLost();
     // A consequence of a failure that a stub tells is lost all the same: its effects are missing.
-    List<Failure> failures = take(one -> !one.isClaimable || refused && one.isRefused);
+    List<Failure> failures = take(one -> !one.isClaimable || (refused && one.isRefused));
     long count = takeOmitted();
     r.attend();
     return unseenOf(failures, count, null);
@@ -416,12 +414,9 @@ final class Account {
     if (!(why instanceof Failure.Ended)) {
       failure = notSent(name, source, why);
       Structures.Scope around = r.structures.outermostScope();
-      boolean isOther =
-          around != null
-              && !(around.kind().wireName.equals(name) && same(around.source(), source));
-      if (isOther) {
-        Failure.CallName outer =
-            Failure.CallName.unsent(around.kind().wireName, around.source());
+      if (around != null
+          && !(around.kind().wireName.equals(name) && same(around.source(), source))) {
+        Failure.CallName outer = Failure.CallName.unsent(around.kind().wireName, around.source());
         failure = new Failure.NotSent(outer, failure);
       }
       remember(failure, r.batchNumber);

@@ -14,7 +14,9 @@ final class Batch {
     private @Nullable Object @Nullable [] sources;
     int count;
 
-    /** Adds a position; the slot is null if nobody wants its result. Returns the position, from 1. */
+    /**
+     * Adds a position; the slot is null if nobody wants its result. Returns the position, from 1.
+     */
     int add(@Nullable Slot slot, long maker, @Nullable Object source) {
       if (count == slots.length) {
         slots = Arrays.copyOf(slots, 2 * count);
@@ -71,7 +73,9 @@ final class Batch {
   /** A whole structure that is in no other one, by the first position behind its begin marker. */
   record Outermost(int position, Structure kind, @Nullable Object source) {}
 
-  /** The failures of an answered batch by position: later batches up to a last one may name them. */
+  /**
+   * The failures of an answered batch by position: later batches up to a last one may name them.
+   */
   record Answered(long batch, long last, Map<Integer, Failure> failures) {}
 
   /** Its number in the session, from 1. */

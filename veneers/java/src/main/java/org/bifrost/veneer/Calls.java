@@ -88,8 +88,8 @@ final class Calls {
   }
 
   /**
-   * Begins a call of a batched procedure. For a definition that was not sent, refused is the reason:
-   * another procedure has its number.
+   * Begins a call of a batched procedure. For a definition that was not sent, refused is the
+   * reason: another procedure has its number.
    */
   void beginProcedure(
       @Nullable Failure admitted,
@@ -477,7 +477,9 @@ final class Calls {
 
   /** Returns the number of bytes of a text in UTF-8. */
   static long utf8Length(String text) {
-    return text.codePoints().mapToLong(c -> c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4).sum();
+    return text.codePoints()
+        .mapToLong(c -> c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4)
+        .sum();
   }
 
   /** Records the making of an empty cell, which has one result. */

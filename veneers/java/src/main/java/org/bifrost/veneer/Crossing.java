@@ -63,8 +63,8 @@ final class Crossing {
 
   /**
    * Takes the bytes that can be sent now, and counts them as sent: those of flushed batches, or
-   * else, unless only those are wanted, those of the recorded one. It takes none of the latter while
-   * a structure is open or a batch that is a transaction is recorded.
+   * else, unless only those are wanted, those of the recorded one. It takes none of the latter
+   * while a structure is open or a batch that is a transaction is recorded.
    */
   byte[] takeBytes(boolean onlyFlushed) {
     byte[] bytes;
@@ -139,7 +139,7 @@ final class Crossing {
     try {
       Reply came = replies.next(bytes, count);
       while (came != null) {
-        if (came instanceof Reply.Error end) {
+        if (came instanceof Reply.Broken end) {
           return new Failure.ByServer(end.number(), end.position(), end.text());
         }
         came = replies.next(NONE, 0);
@@ -165,8 +165,7 @@ final class Crossing {
   boolean isCrowded() {
     int count = r.underWay.size();
     return count > 0
-        && (count >= r.bounds.underWay
-            || (long) r.wanted + r.futures.count > r.bounds.futures);
+        && (count >= r.bounds.underWay || (long) r.wanted + r.futures.count > r.bounds.futures);
   }
 
   /**
@@ -192,8 +191,8 @@ final class Crossing {
   /**
    * Ends the batch: it records the frees and the flush. If there is anything to send, the batch is
    * then under way: the bytes are to be sent, and the answer is to be handed in. If its results are
-   * kept, batches that are recorded before the answer may use them. Returns the failure if the batch
-   * cannot end here.
+   * kept, batches that are recorded before the answer may use them. Returns the failure if the
+   * batch cannot end here.
    */
   @Nullable Failure beginFlush(boolean isKept) {
     Failure why = flushRefusal();
@@ -336,7 +335,7 @@ final class Crossing {
       if (came == null) {
         return false;
       }
-      if (came instanceof Reply.Error end) {
+      if (came instanceof Reply.Broken end) {
         why = new Failure.ByServer(end.number(), end.position(), end.text());
       } else if (came instanceof Reply.Flushed flushed) {
         why = apply(flushed);
@@ -520,8 +519,7 @@ final class Crossing {
     }
 
     /** Returns the failure of a commit for failures that the program was not told of, or null. */
-    private @Nullable Failure unseenOf(
-        Reply.Thrown thrown, Failure.CallName name, long maker) {
+    private @Nullable Failure unseenOf(Reply.Thrown thrown, Failure.CallName name, long maker) {
       boolean isUnseen =
           thrown.parts() instanceof Reply.Refused refused
               && refused.number() == Tables.ERROR_UNSEEN;
@@ -563,8 +561,8 @@ final class Crossing {
     }
 
     /**
-     * Returns a value of an exception as failures have it. Objects in it are held until all stubs of
-     * the batch hold theirs.
+     * Returns a value of an exception as failures have it. Objects in it are held until all stubs
+     * of the batch hold theirs.
      */
     private Value exceptionValue(Value value) {
       if (value.tag == Tables.TAG_REF) {

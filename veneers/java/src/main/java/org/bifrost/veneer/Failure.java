@@ -39,7 +39,9 @@ public abstract sealed class Failure {
   @Override
   public abstract String toString();
 
-  /** Returns the failure as the cause of another: beyond a depth the root stands for all between. */
+  /**
+   * Returns the failure as the cause of another: beyond a depth the root stands for all between.
+   */
   final Failure asCause() {
     int depth = 0;
     for (Failure one = this; one != null; one = one.cause()) {

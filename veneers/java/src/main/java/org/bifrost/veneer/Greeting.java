@@ -44,8 +44,8 @@ final class Greeting {
   }
 
   /**
-   * Takes bytes of the server, cut anywhere. Returns the recorder when the server has answered; null
-   * if more bytes are to be sent or read.
+   * Takes bytes of the server, cut anywhere. Returns the recorder when the server has answered;
+   * null if more bytes are to be sent or read.
    *
    * @throws ClosedException if there is no session
    */
@@ -59,7 +59,7 @@ final class Greeting {
     if (came == null) {
       return null;
     }
-    if (came instanceof Reply.Error end) {
+    if (came instanceof Reply.Broken end) {
       throw refused(new Failure.ByServer(end.number(), end.position(), end.text()));
     }
     // Each question is asked alone, so nothing can follow its answer.

@@ -16,8 +16,25 @@ final class Interface {
 
   private static final Set<String> KINDS =
       Set.of(
-          "null", "bool", "int", "real", "char", "string", "bytes", "any", "array", "sequence",
-          "list", "cell", "vector", "map", "maybe", "record", "struct", "oneof", "object");
+          "null",
+          "bool",
+          "int",
+          "real",
+          "char",
+          "string",
+          "bytes",
+          "any",
+          "array",
+          "sequence",
+          "list",
+          "cell",
+          "vector",
+          "map",
+          "maybe",
+          "record",
+          "struct",
+          "oneof",
+          "object");
 
   /** A method or a routine; {@code yields} is null unless it is an iterator. */
   record Heading(
@@ -66,7 +83,9 @@ final class Interface {
   static Interface parse(String text) {
     try {
       Map<?, ?> described = (Map<?, ?>) Json.parse(text);
-      if (described == null || !described.containsKey("types") || !described.containsKey("routines")) {
+      if (described == null
+          || !described.containsKey("types")
+          || !described.containsKey("routines")) {
         throw new IllegalArgumentException("types and routines are missing");
       }
       List<TypeEntry> types = new ArrayList<>();
@@ -74,7 +93,7 @@ final class Interface {
         types.add(typeOf((Map<?, ?>) part));
       }
       return new Interface(types, headings(described.get("routines")));
-    } catch (ClassCastException | NullPointerException | IllegalArgumentException bad) {
+    } catch (ClassCastException | IllegalArgumentException bad) {
       throw new IllegalArgumentException(
           "the interface description cannot be read: " + bad.getMessage(), bad);
     }
@@ -84,10 +103,17 @@ final class Interface {
     return part == null ? List.of() : (List<?>) part;
   }
 
+  private static int number(@Nullable Object part) {
+    if (part instanceof Long number && number == (int) (long) number) {
+      return (int) (long) number;
+    }
+    throw new IllegalArgumentException("a number is missing");
+  }
+
   private static List<Integer> numbers(@Nullable Object part) {
     List<Integer> numbers = new ArrayList<>();
     for (Object number : list(part)) {
-      numbers.add(Math.toIntExact((Long) number));
+      numbers.add(number(number));
     }
     return numbers;
   }
@@ -101,17 +127,17 @@ final class Interface {
 
   private static TypeEntry typeOf(Map<?, ?> part) {
     List<String> names = new ArrayList<>();
-    list(part.get("names")).forEach(name -> names.add((String) name));
+    list(part.get("names")).forEach(name -> names.add(String.valueOf(name)));
     List<Integer> fields = new ArrayList<>();
     for (Object field : list(part.get("fields"))) {
-      fields.add(Math.toIntExact((Long) ((Map<?, ?>) field).get("type")));
+      fields.add(number(((Map<?, ?>) field).get("type")));
     }
     Object element = part.get("element");
     return new TypeEntry(
         name(part),
         names,
         part.get("kind") instanceof String kind ? kind : "",
-        element == null ? -1 : Math.toIntExact((Long) element),
+        element == null ? -1 : number(element),
         numbers(part.get("supertypes")),
         fields,
         headings(part.get("methods")));
@@ -125,7 +151,7 @@ final class Interface {
       List<Integer> params = new ArrayList<>();
       for (Object param : list(part.get("params"))) {
         paramNames.add(name((Map<?, ?>) param));
-        params.add(Math.toIntExact((Long) ((Map<?, ?>) param).get("type")));
+        params.add(number(((Map<?, ?>) param).get("type")));
       }
       List<SignalHeading> signals = new ArrayList<>();
       for (Object signal : list(part.get("signals"))) {
@@ -196,7 +222,9 @@ final class Interface {
     }
   }
 
-  /** Refuses a type that is its own supertype. A description may nest deeper than a stack allows. */
+  /**
+   * Refuses a type that is its own supertype. A description may nest deeper than a stack allows.
+   */
   private void checkSupertypes() {
     int[] next = new int[types.size()];
     boolean[] isOpen = new boolean[types.size()];

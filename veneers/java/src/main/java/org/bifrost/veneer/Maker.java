@@ -20,8 +20,23 @@ final class Maker {
   static final long REFUSED = 16L << 32;
 
   private static final String[] NAMES = {
-    "", "", "", "commit", "abort", "lookup", "constant", "cell", "rows", "emit", "as", "is", "get",
-    "variable", "transaction", "wait", "refused",
+    "",
+    "",
+    "",
+    "commit",
+    "abort",
+    "lookup",
+    "constant",
+    "cell",
+    "rows",
+    "emit",
+    "as",
+    "is",
+    "get",
+    "variable",
+    "transaction",
+    "wait",
+    "refused",
   };
 
   private Maker() {}

@@ -56,7 +56,10 @@ public enum Misuse {
   /** Structures are nested deeper than the server accepts. */
   TOO_DEEP("TooDeep"),
 
-  /** A flush begun while as many batches are under way as may be, or a transaction before they were answered. */
+  /**
+   * A flush begun while as many batches are under way as may be, or a transaction before they were
+   * answered.
+   */
   UNDER_WAY("UnderWay"),
 
   /** A result awaited in a session whose claims wait. */
@@ -65,7 +68,10 @@ public enum Misuse {
   /** A stub that was released by hand is used, in a language whose stubs are. */
   RELEASED("Released"),
 
-  /** A block was left by a jump of a language that does not tell it, so that its end was not recorded. */
+  /**
+   * A block was left by a jump of a language that does not tell it, so that its end was not
+   * recorded.
+   */
   LEFT_OPEN("LeftOpen"),
 
   /** A text or character of a language that does not check them is no Unicode. */
@@ -87,6 +93,11 @@ public enum Misuse {
 
   /** Returns the sentence that all languages have for it. */
   public String text() {
-    return Tables.MISUSES.get(ordinal()).text();
+    for (Tables.MisuseRow row : Tables.MISUSES) {
+      if (row.name().equals(wireName)) {
+        return row.text();
+      }
+    }
+    return wireName;
   }
 }

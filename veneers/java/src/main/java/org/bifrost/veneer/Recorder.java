@@ -24,8 +24,8 @@ import org.jspecify.annotations.Nullable;
  *
  * <p>This class has the slots, the handles, and the names of calls. Its parts record: {@link Calls}
  * calls, and the other commands that are no structures; {@link Structures} structures and
- * procedures; {@link Ends} commits, transactions, waits. {@link Account} knows the failures that the
- * program was not told of, and {@link Crossing} the way of a batch to the server and back.
+ * procedures; {@link Ends} commits, transactions, waits. {@link Account} knows the failures that
+ * the program was not told of, and {@link Crossing} the way of a batch to the server and back.
  */
 final class Recorder {
   /** The settings of a recorder. */
@@ -120,8 +120,7 @@ final class Recorder {
     // The flush is a command, too: it has a word for every second future at most.
     long frameWords = Math.max(bounds.frameBytes / 8, 1);
     bounds.futures = Math.max(Math.min(bounds.futures, 2 * (frameWords - 1)), 1);
-    long attention =
-        Math.min(Math.min(settings.remapFutures, bounds.futures), bounds.commands / 2);
+    long attention = Math.min(Math.min(settings.remapFutures, bounds.futures), bounds.commands / 2);
     attentionFutures = (int) Math.min(Math.max(attention, 1), Integer.MAX_VALUE);
     account = new Account(this);
     calls = new Calls(this);
@@ -276,9 +275,7 @@ final class Recorder {
     holdOf(slot).add(handle);
   }
 
-  /**
-   * Counts a holder of a handle less. The handle goes back with the next batch if it has none.
-   */
+  /** Counts a holder of a handle less. The handle goes back with the next batch if it has none. */
   void dropHandle(long handle) {
     Held held = handles.get(handle);
     if (held == null) {

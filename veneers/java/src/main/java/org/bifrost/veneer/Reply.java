@@ -1,8 +1,8 @@
 package org.bifrost.veneer;
 
+import java.nio.ByteBuffer;
 import java.nio.charset.CharacterCodingException;
 import java.nio.charset.StandardCharsets;
-import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
@@ -46,7 +46,7 @@ sealed interface Reply {
   record Farewell() implements Reply {}
 
   /** The end of the session. */
-  record Error(int number, long position, String text) implements Reply {}
+  record Broken(int number, long position, String text) implements Reply {}
 
   /**
    * An exception of a batch: the position of its call, the rounds of the loops around it, and its
@@ -132,7 +132,7 @@ sealed interface Reply {
           r.check(number == 0, "zeros after the code");
           return new Farewell();
         default:
-          return new Error(number, r.word(), r.text());
+          return new Broken(number, r.word(), r.text());
       }
     }
 
@@ -163,8 +163,7 @@ sealed interface Reply {
       long cost = r.word();
       int listed = (int) counts;
       // An outcome has a word at least, and most have two.
-      List<Value> outcomes =
-          new ArrayList<>((int) Math.min(unsigned(count), (r.end - r.at) / 8));
+      List<Value> outcomes = new ArrayList<>((int) Math.min(unsigned(count), (r.end - r.at) / 8));
       for (long index = 0; index < unsigned(count); index++) {
         Value outcome = outcome();
         if (outcome.tag == Tables.TAG_EXCEPTION) {
@@ -178,12 +177,7 @@ sealed interface Reply {
       }
       Profile profile = isProfiled ? profile() : null;
       return new Flushed(
-          outcomes,
-          exceptions,
-          (int) (counts >>> 32),
-          (int) cost,
-          (int) (cost >>> 32),
-          profile);
+          outcomes, exceptions, (int) (counts >>> 32), (int) cost, (int) (cost >>> 32), profile);
     }
 
     private Profile profile() throws MalformedException, IncompleteException {
@@ -284,8 +278,7 @@ sealed interface Reply {
       List<Value> cells = new ArrayList<>();
       for (long row = 0; row < unsigned(count); row++) {
         for (Value.Column column : columns) {
-          cells.add(
-              column.tag() == Tables.TAG_REF ? handle(column.type()) : value(column.tag()));
+          cells.add(column.tag() == Tables.TAG_REF ? handle(column.type()) : value(column.tag()));
         }
       }
       return new Value.Table(count, columns, cells);
@@ -356,8 +349,7 @@ sealed interface Reply {
 
     private byte[] placeName() throws MalformedException, IncompleteException {
       byte[] name = r.bytes();
-      r.check(
-          name.length <= Tables.PLACE_BYTES_MAX, "a name of a place no longer than its limit");
+      r.check(name.length <= Tables.PLACE_BYTES_MAX, "a name of a place no longer than its limit");
       return name;
     }
 

@@ -1,7 +1,7 @@
 package org.bifrost.veneer;
 
-import java.util.Collections;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 
 /**

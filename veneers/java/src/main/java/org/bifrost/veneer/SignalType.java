@@ -94,9 +94,7 @@ public abstract sealed class SignalType {
 
   /** Returns the type of an exception with a value. */
   public static <A extends Stub> One<A> one(
-      String signal,
-      Type<A> first,
-      BiFunction<Failure, List<?>, ? extends SignalException> make) {
+      String signal, Type<A> first, BiFunction<Failure, List<?>, ? extends SignalException> make) {
     return new One<>(signal, first, make);
   }
 

@@ -137,8 +137,7 @@ final class Structures {
   }
 
   private Scope scope(Structure kind, @Nullable Object source) {
-    return new Scope(
-        kind, source, r.batch.length, r.futures.count, r.commands, r.batchNumber);
+    return new Scope(kind, source, r.batch.length, r.futures.count, r.commands, r.batchNumber);
   }
 
   /**
@@ -162,8 +161,8 @@ final class Structures {
   }
 
   /**
-   * Opens a loop over an iterator and begins the iterator's call: a method of a receiver, or without
-   * one a routine of the stubs. It always opens a scope, to be ended; the caller adds the
+   * Opens a loop over an iterator and begins the iterator's call: a method of a receiver, or
+   * without one a routine of the stubs. It always opens a scope, to be ended; the caller adds the
    * arguments, ends the call, and takes a result for each value that the iterator yields.
    */
   void beginForeach(
@@ -240,8 +239,8 @@ final class Structures {
   }
 
   /**
-   * Makes a slot that of a number that the last marker has taken: a value of an exception, its name,
-   * or a parameter.
+   * Makes a slot that of a number that the last marker has taken: a value of an exception, its
+   * name, or a parameter.
    */
   <S extends Slot> S variable(S slot, @Nullable Object source) {
     return r.result(slot, null, Maker.VARIABLE, source);
@@ -321,8 +320,7 @@ final class Structures {
     r.futures.truncate(scope.futuresStart());
     r.commands = scope.commandsStart();
     List<Batch.ErrorHandle> notes = r.errorHandles;
-    while (!notes.isEmpty()
-        && notes.get(notes.size() - 1).position() > scope.futuresStart()) {
+    while (!notes.isEmpty() && notes.get(notes.size() - 1).position() > scope.futuresStart()) {
       notes.remove(notes.size() - 1);
     }
   }
@@ -386,8 +384,7 @@ final class Structures {
   void abandon() {
     if (!scopes.isEmpty()) {
       Scope last = scopes.get(scopes.size() - 1);
-      r.account.refuse(
-          last.kind().wireName, last.source(), Failure.misused(Misuse.ABANDONED));
+      r.account.refuse(last.kind().wireName, last.source(), Failure.misused(Misuse.ABANDONED));
       if (last.kind() == Structure.PROCEDURE) {
         openProcedures.remove(openProcedures.size() - 1);
       }
@@ -399,14 +396,12 @@ final class Structures {
 
   /** Returns the name of a procedure. */
   String procedureName(int number) {
-    return number >= 0 && number < procedures.size()
-        ? procedures.get(number).name()
-        : "procedure";
+    return number >= 0 && number < procedures.size() ? procedures.get(number).name() : "procedure";
   }
 
   /**
-   * Opens the definition of a procedure, and returns the number that it will have. It always opens a
-   * scope, to be ended.
+   * Opens the definition of a procedure, and returns the number that it will have. It always opens
+   * a scope, to be ended.
    */
   int openProcedure(
       @Nullable Failure admitted, String name, Heading heading, @Nullable Object source) {

@@ -109,15 +109,16 @@ public final class Stubs {
   int[] numbersOf(int type) {
     Interface own = own();
     int cell = type == Tables.NO_NUMBER ? Tables.NO_NUMBER : own.findCell(type);
-    boolean hasMethods =
-        type != Tables.NO_NUMBER && !own.types.get(type).methods().isEmpty();
+    boolean hasMethods = type != Tables.NO_NUMBER && !own.types.get(type).methods().isEmpty();
     return new int[] {
       type,
       cell,
       own.findMethod(cell, "put"),
       own.findMethod(cell, "full"),
       own.findMethod(cell, "get"),
-      hasMethods ? own.findMethod(type, own.types.get(type).methods().get(0).name()) : Tables.NO_NUMBER
+      hasMethods
+          ? own.findMethod(type, own.types.get(type).methods().get(0).name())
+          : Tables.NO_NUMBER
     };
   }
 }

@@ -51,8 +51,7 @@ public final class Value {
 
   /** Returns a real. */
   public static Value of(double value) {
-    return new Value(
-        Tables.TAG_REAL, Double.doubleToRawLongBits(value), null, Tables.NO_NUMBER);
+    return new Value(Tables.TAG_REAL, Double.doubleToRawLongBits(value), null, Tables.NO_NUMBER);
   }
 
   /**
@@ -257,7 +256,8 @@ public final class Value {
 
   @Override
   public int hashCode() {
-    int inner = data instanceof byte[] bytes ? Arrays.hashCode(bytes) : data == null ? 0 : data.hashCode();
+    int inner =
+        data instanceof byte[] bytes ? Arrays.hashCode(bytes) : data == null ? 0 : data.hashCode();
     return 31 * (31 * tag + Long.hashCode(word)) + inner;
   }
 
@@ -270,7 +270,8 @@ public final class Value {
       case Tables.TAG_INT -> Long.toString(word);
       case Tables.TAG_REAL -> Double.toString(Double.longBitsToDouble(word));
       case Tables.TAG_CHAR -> "'" + Character.toString((int) word) + "'";
-      case Tables.TAG_STRING -> '"' + ((String) content()).replace("\\", "\\\\").replace("\"", "\\\"") + '"';
+      case Tables.TAG_STRING ->
+          '"' + ((String) content()).replace("\\", "\\\\").replace("\"", "\\\"") + '"';
       case Tables.TAG_BYTES -> "x\"" + HexFormat.of().formatHex(raw()) + '"';
       case Tables.TAG_COMPOUND -> {
         StringBuilder shown = new StringBuilder("{");

@@ -154,19 +154,17 @@ final class Words {
 
   /** Returns true for a text without half a pair of surrogates: it can be written as UTF-8. */
   static boolean isText(String text) {
-    for (int index = 0; index < text.length(); index++) {
+    int index = 0;
+    while (index < text.length()) {
       char c = text.charAt(index);
-      if (!Character.isSurrogate(c)) {
-        continue;
-      }
       boolean isPair =
           Character.isHighSurrogate(c)
               && index + 1 < text.length()
               && Character.isLowSurrogate(text.charAt(index + 1));
-      if (!isPair) {
+      if (Character.isSurrogate(c) && !isPair) {
         return false;
       }
-      index++;
+      index += isPair ? 2 : 1;
     }
     return true;
   }

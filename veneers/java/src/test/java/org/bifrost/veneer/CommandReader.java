@@ -73,8 +73,7 @@ final class CommandReader {
     }
     for (int index = 0; index < count; index++) {
       int more = index - 4;
-      long tag =
-          index < 4 ? first >>> 4 * index : r.data[tagsAt + more / 2] >> 4 * (more % 2);
+      long tag = index < 4 ? first >>> 4 * index : r.data[tagsAt + more / 2] >> 4 * (more % 2);
       parts.add(part((int) tag & 15));
     }
     return parts;
@@ -137,11 +136,9 @@ final class CommandReader {
             tree("method", unsigned(number), "receiver", receiver, "args", arguments(word));
         return tree(code == Tables.OP_CALL ? "call" : "send", call);
       case Tables.OP_CALL_ROUTINE:
-        return tree(
-            "call_routine", tree("routine", unsigned(number), "args", arguments(word)));
+        return tree("call_routine", tree("routine", unsigned(number), "args", arguments(word)));
       case Tables.OP_CALL_PROCEDURE:
-        return tree(
-            "call_procedure", tree("procedure", unsigned(number), "args", arguments(word)));
+        return tree("call_procedure", tree("procedure", unsigned(number), "args", arguments(word)));
       case Tables.OP_HISTORY:
         r.check(number == 0 && flags <= 1, "a flag");
         return flags == Tables.HISTORY_CLEAR ? "clear_history" : "history";
@@ -161,8 +158,7 @@ final class CommandReader {
     switch (code) {
       case Tables.OP_LOOKUP:
         r.check(flags == 0, "zeros between code and number");
-        return tree(
-            "lookup", tree("name", r.text(), "expected", Showing.optional(number)));
+        return tree("lookup", tree("name", r.text(), "expected", Showing.optional(number)));
       case Tables.OP_CONSTANT:
         r.check(number == 0 && flags <= 0xff, "zeros after the tag");
         r.check(flags != Tables.TAG_REF, "the tag of a value");
@@ -234,8 +230,7 @@ final class CommandReader {
         "free", flags > 0 ? tree("handles", handles, "unanswered", flags) : (Object) handles);
   }
 
-  private Object transaction(int flags, int number)
-      throws MalformedException, IncompleteException {
+  private Object transaction(int flags, int number) throws MalformedException, IncompleteException {
     r.check(number == 0 && (flags & 0xff) <= 1, "a flag and a number of tries");
     Object batch = null;
     if ((flags & 0xff) == Tables.TRANSACTION_NAMED) {
@@ -250,8 +245,7 @@ final class CommandReader {
   private Object flush(int flags, int number) throws MalformedException, IncompleteException {
     boolean isKept = (flags & Tables.FLUSH_KEPT) != 0;
     int unanswered = flags >>> 8;
-    boolean isGood =
-        (flags & 0xfc) == 0 && unanswered <= 0xff && (isKept || unanswered == 0);
+    boolean isGood = (flags & 0xfc) == 0 && unanswered <= 0xff && (isKept || unanswered == 0);
     r.check(isGood, "flags and a number of batches");
     int start = r.skip(8 * unsigned(number));
     List<Object> ranges = new ArrayList<>();
@@ -266,8 +260,7 @@ final class CommandReader {
       least = first + count + 1;
       ranges.add(List.of(first, count));
     }
-    Map<String, Object> flush =
-        tree("wanted", ranges, "quiet", (flags & Tables.FLUSH_QUIET) != 0);
+    Map<String, Object> flush = tree("wanted", ranges, "quiet", (flags & Tables.FLUSH_QUIET) != 0);
     if (isKept) {
       flush.put("kept", unanswered);
     }

@@ -82,8 +82,7 @@ final class Encoding {
         .copy();
   }
 
-  static byte[] welcome(
-      byte[] digest, List<Reply.LimitValue> limits, long session, String server) {
+  static byte[] welcome(byte[] digest, List<Reply.LimitValue> limits, long session, String server) {
     Words body = new Words(64).word(session).raw(digest, 0, 32).text(server);
     body.word(limits.size());
     limits.forEach(limit -> body.word(limit.number()).word(limit.value()));
@@ -281,8 +280,7 @@ final class Encoding {
           Map.entry("end_procedure", Tables.OP_END_PROCEDURE),
           Map.entry("history", Tables.OP_HISTORY));
 
-  private static void call(
-      Words out, int code, int number, Object receiver, List<Object> args) {
+  private static void call(Words out, int code, int number, Object receiver, List<Object> args) {
     int start = out.length;
     out.word(Words.head(code, args.size(), number));
     if (receiver != null) {
@@ -308,10 +306,7 @@ final class Encoding {
   static void command(Words out, Object command) {
     if (command instanceof String name) {
       boolean isClear = name.equals("clear_history");
-      out.word(
-          isClear
-              ? Words.head(Tables.OP_HISTORY, Tables.HISTORY_CLEAR, 0)
-              : PLAIN.get(name));
+      out.word(isClear ? Words.head(Tables.OP_HISTORY, Tables.HISTORY_CLEAR, 0) : PLAIN.get(name));
       return;
     }
     Object part = only(command).getValue();
@@ -325,14 +320,28 @@ final class Encoding {
               text(p.get("trace")),
               number32(p.get("version")));
       case "call" ->
-          call(out, Tables.OP_CALL, number32(p.get("method")), p.get("receiver"), list(p.get("args")));
+          call(
+              out,
+              Tables.OP_CALL,
+              number32(p.get("method")),
+              p.get("receiver"),
+              list(p.get("args")));
       case "send" ->
-          call(out, Tables.OP_SEND, number32(p.get("method")), p.get("receiver"), list(p.get("args")));
+          call(
+              out,
+              Tables.OP_SEND,
+              number32(p.get("method")),
+              p.get("receiver"),
+              list(p.get("args")));
       case "call_routine" ->
           call(out, Tables.OP_CALL_ROUTINE, number32(p.get("routine")), null, list(p.get("args")));
       case "call_procedure" ->
           call(
-              out, Tables.OP_CALL_PROCEDURE, number32(p.get("procedure")), null, list(p.get("args")));
+              out,
+              Tables.OP_CALL_PROCEDURE,
+              number32(p.get("procedure")),
+              null,
+              list(p.get("args")));
       case "emit" -> call(out, Tables.OP_EMIT, 0, p.get("rows"), list(p.get("values")));
       case "lookup" ->
           out.word(Words.head(Tables.OP_LOOKUP, 0, number32(p.get("expected"))))

@@ -123,8 +123,6 @@ final class Machine {
     byte[] reply(Machine machine, int wanted);
   }
 
-  private static final IOException ENDED = new IOException("the stream ended");
-
   final Client client;
   private final Cut cut;
   private final Source source;
@@ -176,8 +174,7 @@ final class Machine {
   }
 
   static List<Reply.LimitValue> limits(Map<String, Object> test) {
-    Map<String, Object> named =
-        test.get("limits") == null ? Map.of() : map(test.get("limits"));
+    Map<String, Object> named = test.get("limits") == null ? Map.of() : map(test.get("limits"));
     List<Reply.LimitValue> limits = new ArrayList<>();
     for (Tables.LimitRow row : Tables.LIMITS) {
       if (named.containsKey(row.name())) {
@@ -197,8 +194,7 @@ final class Machine {
       Greeting greeting = machine.greeting(settings);
       greeting.takeBytes();
       Object changes = test.get("server");
-      byte[] digest =
-          changes == null ? machine.client.stubs().digest : new byte[32];
+      byte[] digest = changes == null ? machine.client.stubs().digest : new byte[32];
       byte[] welcome = Encoding.welcome(digest, limits(test), 1, "script");
       Recorder greeted = greeting.handleBytes(welcome, welcome.length);
       if (changes == null) {
@@ -311,8 +307,7 @@ final class Machine {
                 "known", known,
                 "history", history,
                 "history_omitted", omitted,
-                "counters",
-                    tree("crossings", r.crossing.crossings, "calls", r.crossing.commands),
+                "counters", tree("crossings", r.crossing.crossings, "calls", r.crossing.commands),
                 "closed", isClosed)));
   }
 
@@ -324,9 +319,12 @@ final class Machine {
       one.sent().forEach(piece -> pieces.add(Trees.hexed(piece)));
       shown.add(
           tree(
-              "sent", pieces,
-              "commands", CommandReader.decodeAll(Trees.joined(one.sent())),
-              "answered", one.answered() == null ? null : Trees.hexed(one.answered())));
+              "sent",
+              pieces,
+              "commands",
+              CommandReader.decodeAll(Trees.joined(one.sent())),
+              "answered",
+              one.answered() == null ? null : Trees.hexed(one.answered())));
     }
     return list(plain(shown));
   }
@@ -411,7 +409,7 @@ final class Machine {
     }
     if (reply == null) {
       cross(null);
-      return r.crossing.close(new Failure.ByConnection(ENDED));
+      return r.crossing.close(new Failure.ByConnection(new IOException("the stream ended")));
     }
     int at = cut.changed() - answeredBytes;
     if (cut.changed() >= 0 && at >= 0 && at < reply.length) {
@@ -432,7 +430,7 @@ final class Machine {
         return null;
       }
     }
-    return r.crossing.close(new Failure.ByConnection(ENDED));
+    return r.crossing.close(new Failure.ByConnection(new IOException("the stream ended")));
   }
 
   // Stubs.
@@ -503,9 +501,7 @@ final class Machine {
 
   Structures.Heading heading(Map<String, Object> what) {
     int result =
-        what.containsKey("result")
-            ? client.type(what.get("result"))
-            : Structures.Heading.NO_RESULT;
+        what.containsKey("result") ? client.type(what.get("result")) : Structures.Heading.NO_RESULT;
     return new Structures.Heading(types(what.get("params")), result);
   }
 
@@ -541,8 +537,7 @@ final class Machine {
     List<Object> names = names(what.get("as"));
     for (int index = 0; index < Math.max(objects.size(), names.size()); index++) {
       // A changed reply may have fewer objects.
-      Slot object =
-          index < objects.size() ? objects.get(index) : r.value(new Slot(r), Value.nil());
+      Slot object = index < objects.size() ? objects.get(index) : r.value(new Slot(r), Value.nil());
       if (index < names.size()) {
         name(names.get(index), object);
       } else {

@@ -65,7 +65,7 @@ class RecorderTest {
     String named = System.getenv("BIFROST_RANDOM");
     Path file = named == null ? Trees.VECTORS.resolve("random.jsonl") : Path.of(named);
     List<DynamicTest> tests = new ArrayList<>();
-    for (String line : Trees.read(file).split("\n")) {
+    for (String line : Trees.read(file).lines().toList()) {
       Map<String, Object> test = map(Trees.parse(line));
       tests.add(DynamicTest.dynamicTest((String) test.get("case"), () -> runRandom(test)));
     }

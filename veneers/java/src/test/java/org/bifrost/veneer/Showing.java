@@ -103,7 +103,7 @@ final class Showing {
       h.entries()
           .forEach(one -> entries.add(List.of(unsigned(one.batch()), exception(one.exception()))));
       return tree("exceptions", tree("list", entries, "omitted", unsigned(h.omitted())));
-    } else if (reply instanceof Reply.Error e) {
+    } else if (reply instanceof Reply.Broken e) {
       return tree(
           "error",
           tree(
@@ -121,7 +121,9 @@ final class Showing {
       case Tables.TAG_ABSENT -> "absent";
       case Tables.TAG_ROWS -> {
         List<Object> columns = new ArrayList<>();
-        value.table().columns()
+        value
+            .table()
+            .columns()
             .forEach(one -> columns.add(List.of(one.tag(), unsigned(one.type()))));
         List<Object> cells = new ArrayList<>();
         value.table().cells().forEach(cell -> cells.add(outcome(cell)));
@@ -156,8 +158,7 @@ final class Showing {
       }
       shown.put("signal", signal);
     } else if (thrown.parts() instanceof Reply.NotRun n) {
-      Map<String, Object> unhandled =
-          tree("argument", n.argument(), "cause", unsigned(n.cause()));
+      Map<String, Object> unhandled = tree("argument", n.argument(), "cause", unsigned(n.cause()));
       if (n.back() > 0) {
         unhandled.put("back", n.back());
       }
@@ -268,10 +269,7 @@ final class Showing {
       List<Object> failures = new ArrayList<>();
       f.failures().forEach(one -> failures.add(failure(one)));
       return tree(
-          "kind", "unseen",
-          "failures", failures,
-          "omitted", f.omitted(),
-          "call", call(f.call()));
+          "kind", "unseen", "failures", failures, "omitted", f.omitted(), "call", call(f.call()));
     } else if (failure instanceof Failure.Misused f) {
       return tree("kind", "misuse", "misuse", f.misuse().wireName());
     } else if (failure instanceof Failure.Missing f) {

@@ -164,8 +164,7 @@ final class Steps {
         Object on = m.operand(what.get("on"));
         int iterator = on == null ? m.client.routine(part) : m.client.method(part);
         List<Object> args = m.operands(what.get("args"));
-        r.structures.beginForeach(
-            admitted, on, iterator, m.client.stubs(), args.size(), at);
+        r.structures.beginForeach(admitted, on, iterator, m.client.stubs(), args.size(), at);
         return results(arguments(args));
       case "jump":
         if (part.equals("break")) {
@@ -333,8 +332,7 @@ final class Steps {
     if (wrong != null) {
       return wrong;
     }
-    Ends.BatchName name =
-        part.get("batch") == null ? null : Encoding.batchName(part.get("batch"));
+    Ends.BatchName name = part.get("batch") == null ? null : Encoding.batchName(part.get("batch"));
     Slot slot = new Slot(r);
     wrong = r.ends.beginTransaction(slot, (int) number(part.get("tries")), name, at);
     if (wrong == null) {

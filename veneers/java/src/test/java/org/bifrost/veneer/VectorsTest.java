@@ -2,7 +2,6 @@ package org.bifrost.veneer;
 
 import static org.bifrost.veneer.Trees.hexed;
 import static org.bifrost.veneer.Trees.list;
-import static org.bifrost.veneer.Trees.map;
 import static org.bifrost.veneer.Trees.number;
 import static org.bifrost.veneer.Trees.plain;
 import static org.bifrost.veneer.Trees.unhexed;
@@ -92,8 +91,7 @@ class VectorsTest {
 
   @Test
   void countsBeyondTheBytesTakeNoMemory() {
-    byte[] outcomes =
-        Encoding.reply(Tables.OP_FLUSHED, 0, -1, new Words(16).word(0).word(0));
+    byte[] outcomes = Encoding.reply(Tables.OP_FLUSHED, 0, -1, new Words(16).word(0).word(0));
     byte[] rows =
         Encoding.reply(
             Tables.OP_FLUSHED,

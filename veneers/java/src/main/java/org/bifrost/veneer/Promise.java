@@ -1,0 +1,39 @@
+package org.bifrost.veneer;
+
+import java.util.concurrent.CompletableFuture;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * A promise: a stub of a value, which the program claims when it needs it. It has no methods of the
+ * value: {@code equals} compares stubs, and {@code eq} records a comparison at the server.
+ *
+ * @param <V> the value as a claim gives it
+ */
+public abstract class Promise<V extends @Nullable Object> extends Stub {
+  Promise(Session session) {
+    super(session);
+  }
+
+  /** Returns the value; {@link Type#MISMATCH} if a result is of another type than its heading. */
+  abstract @Nullable Object read(Value value);
+
+  /**
+   * Returns the value; waits for it, and sends the batch if it is not sent.
+   *
+   * @throws BifrostException if the call has failed, or if there are failures that no stub is left
+   *     to tell
+   */
+  @SuppressWarnings({"unchecked", "NullAway"})
+  public final V claim() {
+    return (V) session.claim(this);
+  }
+
+  /**
+   * Returns a future of Java for the value. The batch ends here; a thread of the session sends it
+   * and awaits the answer. Later calls may use this stub at once.
+   */
+  @SuppressWarnings("unchecked")
+  public final CompletableFuture<V> toFuture() {
+    return (CompletableFuture<V>) session.future(this);
+  }
+}
