@@ -48,6 +48,7 @@ client go-tls "$tls" "$target/veneers/go/visitor"
 client go-ws "$ws" "$target/veneers/go/visitor"
 client perl-unix "$unix" perl -Iveneers/perl/lib veneers/perl/t/visitor.pl
 client perl-tcp "$tcp" perl -Iveneers/perl/lib veneers/perl/t/visitor.pl
+client tcl-tcp "$tcp" tclsh veneers/tcl/tests/visitor.tcl
 # The text form, over a socket and without any library: a batch for each visit.
 text() {
   {
