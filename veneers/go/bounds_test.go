@@ -78,10 +78,10 @@ func TestRepliesAtTheirBounds(t *testing.T) {
 		"no handle below zero":      {answering(referring(7)), answering(referring(-7))},
 		"a compound of 64 levels":   {answering(nestedValue(64)), answering(nestedValue(65))},
 		"the number of an error":    {refused(1<<32 - 1), refused(1 << 32)},
-		"a bool":                    {answering(Bool(true)), answering(Value{tag: tagBool, word: 2})},
-		"the last character":        {answering(Char(0x10ffff)), answering(Value{tag: tagChar, word: 0x110000})},
-		"a character of 32 bits":    {answering(Char('a')), answering(Value{tag: tagChar, word: 1<<32 + 'a'})},
-		"a character, no surrogate": {answering(Char(0xe000)), answering(Value{tag: tagChar, word: 0xdfff})},
+		"a bool":                    {answering(BoolValue(true)), answering(Value{tag: tagBool, word: 2})},
+		"the last character":        {answering(CharValue(0x10ffff)), answering(Value{tag: tagChar, word: 0x110000})},
+		"a character of 32 bits":    {answering(CharValue('a')), answering(Value{tag: tagChar, word: 1<<32 + 'a'})},
+		"a character, no surrogate": {answering(CharValue(0xe000)), answering(Value{tag: tagChar, word: 0xdfff})},
 	} {
 		if _, _, err := decodeReply(string(test.good), replyBytesMax); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -185,11 +185,11 @@ func TestHeadingsAreCompared(t *testing.T) {
 }
 
 func TestEqualTables(t *testing.T) {
-	base := func() *table { return &table{1, []column{{tagInt, 2}}, []Value{Int(3)}} }
+	base := func() *table { return &table{1, []column{{tagInt, 2}}, []Value{IntValue(3)}} }
 	for name, change := range map[string]func(*table){
 		"count":   func(t *table) { t.count = 2 },
 		"columns": func(t *table) { t.columns[0].typeNumber = 3 },
-		"cells":   func(t *table) { t.cells[0] = Int(4) },
+		"cells":   func(t *table) { t.cells[0] = IntValue(4) },
 	} {
 		one, other := base(), base()
 		if !one.equal(other) {

@@ -457,7 +457,7 @@ func (r *recorder) exceptionValue(value Value, signalled *[]int64) Value {
 		hold(value.handle())
 	case tagCompound:
 		value.eachReference(hold)
-		return Nil()
+		return NilValue()
 	}
 	return value
 }

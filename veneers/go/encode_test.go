@@ -110,34 +110,34 @@ func valueOf(part any) Value {
 	kind, payload := only(part)
 	switch kind {
 	case "nil":
-		return Nil()
+		return NilValue()
 	case "bool":
-		return Bool(payload.(bool))
+		return BoolValue(payload.(bool))
 	case "int":
 		n, err := strconv.ParseInt(payload.(string), 10, 64)
 		if err != nil {
 			panic(err)
 		}
-		return Int(n)
+		return IntValue(n)
 	case "real":
 		if payload == "NaN" {
-			return Real(math.Float64frombits(0x7ff8 << 48))
+			return RealValue(math.Float64frombits(0x7ff8 << 48))
 		}
 		r, err := strconv.ParseFloat(payload.(string), 64)
 		if err != nil {
 			panic(err)
 		}
-		return Real(r)
+		return RealValue(r)
 	case "char":
 		c, _ := utf8.DecodeRuneInString(payload.(string))
-		return Char(c)
+		return CharValue(c)
 	case "string":
 		if long, isLong := payload.(tree); isLong {
-			return Text(strings.Repeat(text(long["text"]), int(max(number(long["times"]), 1))))
+			return TextValue(strings.Repeat(text(long["text"]), int(max(number(long["times"]), 1))))
 		}
-		return Text(payload.(string))
+		return TextValue(payload.(string))
 	case "bytes":
-		return Bytes(unhexed(payload.(string)))
+		return BytesValue(unhexed(payload.(string)))
 	case "compound":
 		compound := payload.(tree)
 		items := list(compound["items"])

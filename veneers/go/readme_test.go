@@ -20,7 +20,7 @@ func visit(ctx context.Context, url string) error {
 	}
 	defer session.Close()
 	people := session.Lookup("database", "DataBase")
-	eve := people.Call("DataBase.fetch", veneer.Text("eve")) // recorded: nothing has crossed
+	eve := people.Call("DataBase.fetch", veneer.TextValue("eve")) // recorded: nothing has crossed
 	eve.Do("DataElem.touch")
 	visits, err := eve.Call("DataElem.visits").Claim() // one crossing for all three
 	if err != nil {
@@ -31,7 +31,7 @@ func visit(ctx context.Context, url string) error {
 }
 
 func isKnown(people *veneer.Stub, name string) (bool, error) {
-	_, err := people.Call("DataBase.fetch", veneer.Text(name)).Call("DataElem.name").Claim()
+	_, err := people.Call("DataBase.fetch", veneer.TextValue(name)).Call("DataElem.name").Claim()
 	var signal *veneer.Signal
 	if errors.As(err, &signal) && signal.Name == "not_found" {
 		return false, nil
@@ -66,7 +66,7 @@ func TestTheReadme(t *testing.T) {
 	defer session.Close()
 	people := session.Lookup("database", "DataBase")
 	if known, err := isKnown(people, "eve"); err != nil || !known {
-		people.Call("DataBase.new_user", veneer.Text("eve"))
+		people.Call("DataBase.new_user", veneer.TextValue("eve"))
 	}
 	if err := session.Commit(); err != nil {
 		t.Fatal(err)

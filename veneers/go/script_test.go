@@ -636,7 +636,7 @@ func (m *machine) readRows(step tree, s *slot) any {
 	}
 	// A changed reply may have fewer.
 	for index := len(objects); index < len(all); index++ {
-		m.name(all[index], m.recorder.newValue(Nil()))
+		m.name(all[index], m.recorder.newValue(NilValue()))
 	}
 	return read
 }

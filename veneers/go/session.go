@@ -7,7 +7,7 @@
 //	}
 //	defer session.Close()
 //	people := session.Lookup("database", "DataBase")
-//	name := people.Call("DataBase.fetch", veneer.Text("zoe")).Call("DataElem.name")
+//	name := people.Call("DataBase.fetch", veneer.TextValue("zoe")).Call("DataElem.name")
 //	value, err := name.Claim()
 //
 // Read Session first, then Stub and Failure.

@@ -61,10 +61,10 @@ func TestASessionOverEachTransport(t *testing.T) {
 		s := connect(t, url, Options{Token: "open sesame", Name: "a test", Trace: trace})
 		name := strings.SplitN(url, ":", 2)[0]
 		db := s.Lookup("database", "DataBase")
-		user := db.Call("DataBase.new_user", Text(name))
+		user := db.Call("DataBase.new_user", TextValue(name))
 		user.Do("DataElem.touch")
 		visits := user.Call("DataElem.visits")
-		expectText(t, db.Call("DataBase.fetch", Text(name)).Call("DataElem.name"), name)
+		expectText(t, db.Call("DataBase.fetch", TextValue(name)).Call("DataElem.name"), name)
 		expectInt(t, visits, 1)
 		if crossings, commands := s.Counters(); crossings != 1 || commands != 6 {
 			t.Errorf("%s: %d commands in %d crossings", url, commands, crossings)
@@ -90,7 +90,7 @@ func TestATokenThatIsWrong(t *testing.T) {
 func TestFailuresAreErrors(t *testing.T) {
 	s := connect(t, startServer(t, "database")[0], Options{})
 	db := s.Lookup("database", "DataBase")
-	name := db.Call("DataBase.fetch", Text("nobody")).Call("DataElem.name")
+	name := db.Call("DataBase.fetch", TextValue("nobody")).Call("DataElem.name")
 	_, err := name.Claim()
 	var signal *Signal
 	if !errors.As(err, &signal) || signal.Name != "not_found" {
@@ -106,12 +106,12 @@ func TestFailuresAreErrors(t *testing.T) {
 	if err := s.Commit(); err != nil {
 		t.Errorf("a failure that was told prevents a commit: %v", err)
 	}
-	db.Do("DataBase.fetch", Text("nobody else"))
+	db.Do("DataBase.fetch", TextValue("nobody else"))
 	var unseen *Unseen
 	if err := s.Commit(); !errors.As(err, &unseen) || len(unseen.Failures) != 1 {
 		t.Errorf("a failure that was not told does not prevent a commit: %v", err)
 	}
-	db.Do("DataBase.fetch", Text("nobody at all"))
+	db.Do("DataBase.fetch", TextValue("nobody at all"))
 	if err := s.Flush(); !errors.As(err, &unseen) || len(unseen.Failures) != 1 {
 		t.Errorf("a lost failure is not told: %v", err)
 	}
@@ -131,12 +131,12 @@ func TestMisusesAreFailures(t *testing.T) {
 	url := startServer(t, "database")[0]
 	s, other := connect(t, url, Options{}), connect(t, url, Options{})
 	db := s.Lookup("database", "DataBase")
-	user := db.Call("DataBase.new_user", Text("yuri"))
+	user := db.Call("DataBase.new_user", TextValue("yuri"))
 	claimed, err := user.Claim()
 	if err != nil || !claimed.IsObject() {
 		t.Fatalf("found %v, %v", claimed, err)
 	}
-	gone := s.Value(Text("gone"))
+	gone := s.Value(TextValue("gone"))
 	gone.Release()
 	for _, test := range []struct {
 		argument Operand
@@ -144,9 +144,9 @@ func TestMisusesAreFailures(t *testing.T) {
 	}{
 		{gone, MisuseReleased},
 		{claimed, MisuseReleased},
-		{Text("\xff"), MisuseNotText},
-		{Char(0xd800), MisuseNotText},
-		{other.Value(Text("yuri")), MisuseOtherSession},
+		{TextValue("\xff"), MisuseNotText},
+		{CharValue(0xd800), MisuseNotText},
+		{other.Value(TextValue("yuri")), MisuseOtherSession},
 		{Items{Items{gone}}, MisuseReleased},
 	} {
 		_, err := db.Call("DataBase.fetch", test.argument).Claim()
@@ -163,16 +163,16 @@ func TestMisusesAreFailures(t *testing.T) {
 			t.Errorf("found %v", err)
 		}
 	}
-	expectText(t, db.Call("DataBase.fetch", Text("yuri")).Call("DataElem.name"), "yuri")
+	expectText(t, db.Call("DataBase.fetch", TextValue("yuri")).Call("DataElem.name"), "yuri")
 }
 
 func TestContentsAndTypes(t *testing.T) {
 	s := connect(t, startServer(t, "database")[0], Options{})
 	db := s.Lookup("database", "DataBase")
 	for _, name := range []string{"yuri", "yusuf", "zelda"} {
-		db.Call("DataBase.new_user", Text(name)).Do("DataElem.touch")
+		db.Call("DataBase.new_user", TextValue(name)).Do("DataElem.touch")
 	}
-	query := Items{Text("yu"), Int(1)}
+	query := Items{TextValue("yu"), IntValue(1)}
 	found := db.Call("DataBase.matching", query).Contents()
 	isOne, isNone := db.Is("DataBase"), db.Is("directory")
 	if _, err := found.Claim(); err != nil {
@@ -197,7 +197,7 @@ func TestContentsAndTypes(t *testing.T) {
 func TestManyCalls(t *testing.T) {
 	s := connect(t, startServer(t, "database")[0], Options{})
 	db := s.Lookup("database", "DataBase")
-	user := db.Call("DataBase.new_user", Text("yuri"))
+	user := db.Call("DataBase.new_user", TextValue("yuri"))
 	const count = 40_000
 	for range count {
 		user.Do("DataElem.touch")
@@ -217,13 +217,13 @@ func TestAnotherInterface(t *testing.T) {
 	s := connect(t, startServer(t, "database_other")[0], options)
 	db := s.Lookup("database", "DataBase")
 	// The numbers of both are others, in this server.
-	_, err = db.Call("DataBase.fetch", Text("yuri")).Call("DataElem.name").Claim()
+	_, err = db.Call("DataBase.fetch", TextValue("yuri")).Call("DataElem.name").Claim()
 	var signal *Signal
 	if !errors.As(err, &signal) || signal.Name != "not_found" {
 		t.Errorf("found %v", err)
 	}
 	var missing *Missing
-	if _, err := db.Call("DataBase.new_user", Text("yuri")).Claim(); !errors.As(err, &missing) {
+	if _, err := db.Call("DataBase.new_user", TextValue("yuri")).Claim(); !errors.As(err, &missing) {
 		t.Errorf("found %v", err)
 	}
 }
@@ -242,7 +242,7 @@ func TestAClosedSession(t *testing.T) {
 	}
 	var closed *ClosedByClient
 	_, claimed := db.Claim()
-	_, called := db.Call("DataBase.fetch", Text("yuri")).Claim()
+	_, called := db.Call("DataBase.fetch", TextValue("yuri")).Claim()
 	for _, err := range []error{claimed, called, s.Flush(), s.Commit(), s.Abort(), s.Err()} {
 		if !errors.As(err, &closed) {
 			t.Errorf("found %v", err)
@@ -336,7 +336,7 @@ func TestServersThatAreNone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	value := s.Value(Int(1)).As("x")
+	value := s.Value(IntValue(1)).As("x")
 	if err := s.Flush(); err == nil || s.Err() != nil {
 		t.Errorf("nothing crosses, and a refusal is told: %v, %v", err, s.Err())
 	}

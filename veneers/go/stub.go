@@ -17,7 +17,7 @@ type Items []Operand
 func (v Value) operand() (operand, Failure) {
 	switch {
 	case v.IsNil():
-		return Nil(), nil
+		return NilValue(), nil
 	case v.tag == tagRef || v.tag == tagRows:
 		return nil, misused(MisuseReleased)
 	case v.tag == tagCompound:
@@ -47,7 +47,7 @@ func operandsOf(arguments []Operand) ([]operand, Failure) {
 	parts := make([]operand, len(arguments))
 	for index, argument := range arguments {
 		if argument == nil {
-			argument = Nil()
+			argument = NilValue()
 		}
 		part, wrong := argument.operand()
 		if wrong != nil {

@@ -22,31 +22,31 @@ type Value struct {
 	rows *table
 }
 
-// Nil returns the value nil.
-func Nil() Value { return Value{tag: tagNil} }
+// NilValue returns the value nil.
+func NilValue() Value { return Value{tag: tagNil} }
 
-// Bool returns a bool.
-func Bool(b bool) Value {
+// BoolValue returns a bool.
+func BoolValue(b bool) Value {
 	if b {
 		return Value{tag: tagBool, word: 1}
 	}
 	return Value{tag: tagBool}
 }
 
-// Int returns an int.
-func Int(i int64) Value { return Value{tag: tagInt, word: uint64(i)} }
+// IntValue returns an int.
+func IntValue(i int64) Value { return Value{tag: tagInt, word: uint64(i)} }
 
-// Real returns a real.
-func Real(r float64) Value { return Value{tag: tagReal, word: math.Float64bits(r)} }
+// RealValue returns a real.
+func RealValue(r float64) Value { return Value{tag: tagReal, word: math.Float64bits(r)} }
 
-// Char returns a char, which is to be a Unicode scalar value.
-func Char(c rune) Value { return Value{tag: tagChar, word: uint64(uint32(c))} }
+// CharValue returns a char, which is to be a Unicode scalar value.
+func CharValue(c rune) Value { return Value{tag: tagChar, word: uint64(uint32(c))} }
 
-// Text returns a string, which is to be UTF-8.
-func Text(s string) Value { return Value{tag: tagString, text: s} }
+// TextValue returns a string, which is to be UTF-8.
+func TextValue(s string) Value { return Value{tag: tagString, text: s} }
 
-// Bytes returns a byte string.
-func Bytes(b []byte) Value { return Value{tag: tagBytes, text: string(b)} }
+// BytesValue returns a byte string.
+func BytesValue(b []byte) Value { return Value{tag: tagBytes, text: string(b)} }
 
 // object returns the value that stands for an object by its handle.
 func object(handle int64, typeNumber uint32) Value {
@@ -59,10 +59,10 @@ func (v Value) IsNil() bool { return v.tag == tagNil || v.tag == tagRef && v.wor
 // IsObject returns true for an object.
 func (v Value) IsObject() bool { return v.tag == tagRef && v.word != 0 }
 
-// Bool returns the bool that the value is, and true if it is one.
+// BoolValue returns the bool that the value is, and true if it is one.
 func (v Value) Bool() (b, ok bool) { return v.tag == tagBool && v.word == 1, v.tag == tagBool }
 
-// Int returns the int that the value is, and true if it is one.
+// IntValue returns the int that the value is, and true if it is one.
 func (v Value) Int() (i int64, ok bool) {
 	if v.tag != tagInt {
 		return 0, false
@@ -70,7 +70,7 @@ func (v Value) Int() (i int64, ok bool) {
 	return int64(v.word), true
 }
 
-// Real returns the real that the value is, and true if it is one.
+// RealValue returns the real that the value is, and true if it is one.
 func (v Value) Real() (r float64, ok bool) {
 	if v.tag != tagReal {
 		return 0, false
@@ -78,7 +78,7 @@ func (v Value) Real() (r float64, ok bool) {
 	return math.Float64frombits(v.word), true
 }
 
-// Char returns the char that the value is, and true if it is one.
+// CharValue returns the char that the value is, and true if it is one.
 func (v Value) Char() (c rune, ok bool) {
 	if v.tag != tagChar {
 		return 0, false
@@ -86,7 +86,7 @@ func (v Value) Char() (c rune, ok bool) {
 	return rune(v.word), true
 }
 
-// Text returns the string that the value is, and true if it is one.
+// TextValue returns the string that the value is, and true if it is one.
 func (v Value) Text() (s string, ok bool) {
 	if v.tag != tagString {
 		return "", false
@@ -94,7 +94,7 @@ func (v Value) Text() (s string, ok bool) {
 	return v.text, true
 }
 
-// Bytes returns the byte string that the value is, and true if it is one.
+// BytesValue returns the byte string that the value is, and true if it is one.
 func (v Value) Bytes() (b []byte, ok bool) {
 	if v.tag != tagBytes {
 		return nil, false
