@@ -210,7 +210,8 @@ func (r *recorder) putUnderWay(isKept bool) {
 		lastTransaction: a.transaction, forgiven: a.forgiven, isKept: isKept,
 		wanted: len(wanted), waitMs: r.batchWaitMs,
 	}
-	r.futures, r.errorHandles, r.structures = nil, nil, nil
+	r.futures, r.spareFutures = r.spareFutures, nil
+	r.errorHandles, r.structures = nil, nil
 	a.firstTransaction, a.forgiven, r.batchWaitMs = a.transaction, 0, 0
 	for _, position := range wanted {
 		s := b.futures[position-1].slot
@@ -289,10 +290,17 @@ func (r *recorder) apply(f *flushed) Closed {
 		return why
 	}
 	for _, future := range b.futures {
-		if future.slot != nil && future.slot.holders == 0 {
-			r.empty(future.slot)
+		if s := future.slot; s != nil && s.holders == 0 {
+			r.empty(s)
+			s.leave()
+		} else if s != nil && s.isUnasked && s.state == slotValue {
+			// A stub whose slot is another's by now is that of a call that is done.
+			s.use++
+			r.recycle(s)
 		}
 	}
+	clear(b.futures)
+	r.spareFutures = b.futures[:0]
 	r.answered = slices.DeleteFunc(r.answered, func(one answered) bool {
 		return one.last <= b.number
 	})
@@ -303,7 +311,7 @@ func (r *recorder) apply(f *flushed) Closed {
 
 func (r *recorder) fill(b *batch, f *flushed, signalled *[]int64) Closed {
 	hasFailures := len(f.exceptions) > 0 || f.omitted > 0
-	failures, end := r.takeExceptions(b, f, signalled)
+	failures, byCall, end, endAt := r.takeExceptions(b, f, signalled)
 	r.noteAnswer(hasFailures)
 	r.executed += uint64(f.calls)
 	if b.number == r.batchNumber-1 {
@@ -313,6 +321,10 @@ func (r *recorder) fill(b *batch, f *flushed, signalled *[]int64) Closed {
 	for index := range b.futures {
 		s := b.futures[index].slot
 		if s == nil {
+			continue
+		}
+		if s.isUnasked {
+			r.settleUnasked(b, s, uint32(index)+1, byCall, end, endAt, uint64(f.omitted))
 			continue
 		}
 		if next == len(f.outcomes) {
@@ -343,19 +355,38 @@ func (r *recorder) fill(b *batch, f *flushed, signalled *[]int64) Closed {
 	return nil
 }
 
+// settleUnasked fills the slot of a call without results: its outcome follows from the exceptions.
+func (r *recorder) settleUnasked(
+	b *batch, s *slot, position uint32, byCall map[uint32]Failure, end Failure, endAt uint32,
+	omitted uint64,
+) {
+	failure := byCall[position]
+	switch {
+	case failure != nil:
+	case end != nil && position > endAt:
+		failure = &NotReached{end, r.callName(b, position, nil)}
+	case omitted > 0:
+		failure = &Unseen{nil, omitted, nil}
+	default:
+		r.settleValue(s, NilValue())
+		return
+	}
+	r.settleFailed(s, failure)
+}
+
 func wrongCount() Closed {
 	return &ClosedByWrongReply{"an outcome for each wanted result"}
 }
 
 // Exceptions.
 
-// takeExceptions returns the batch's exceptions as failures, which go into the history, and the
-// one that ended the batch.
+// takeExceptions returns the batch's exceptions as failures, which go into the history, also by
+// the positions of their calls, and the one that ended the batch with its position.
 func (r *recorder) takeExceptions(
 	b *batch, f *flushed, signalled *[]int64,
-) (failures []Failure, end Failure) {
+) (failures []Failure, byCall map[uint32]Failure, end Failure, endAt uint32) {
 	r.account.omitted += uint64(f.omitted)
-	byCall := map[uint32]Failure{}
+	byCall = map[uint32]Failure{}
 	for index := range f.exceptions {
 		e := &f.exceptions[index]
 		maker := makerRefused
@@ -365,7 +396,7 @@ func (r *recorder) takeExceptions(
 		}
 		failure, isUnseen := r.failureOf(b, e, maker, isKnown, byCall, signalled)
 		if e.kind == exceptionRefused && e.number.endsBatch() {
-			end = failure
+			end, endAt = failure, e.call
 			r.transactionEnds++
 			r.batchEnd = end
 		}
@@ -386,7 +417,7 @@ func (r *recorder) takeExceptions(
 	if len(byCall) > 0 {
 		r.answered = append(r.answered, answered{b.number, r.batchNumber, byCall})
 	}
-	return failures, end
+	return failures, byCall, end, endAt
 }
 
 // failureOf returns an exception as a failure; isUnseen is true if it stands for failures that the
@@ -401,7 +432,7 @@ func (r *recorder) failureOf(
 		for index, value := range e.values {
 			values[index] = r.exceptionValue(value, signalled)
 		}
-		return &Signal{e.name, values, e.places, e.morePlaces, call}, false
+		return &Signal{e.name, values, e.places, e.morePlaces, call, r, nil}, false
 	}
 	// A structure that is not run has the position of its first call, and none of its calls is to
 	// blame.

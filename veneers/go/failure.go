@@ -140,6 +140,9 @@ type Signal struct {
 	Places     []Place
 	MorePlaces uint64
 	Call       CallName
+	// core has the classes of the program's exceptions, and typed is the one of this signal.
+	core  *recorder
+	typed error
 }
 
 // Cause returns nil: a signal follows from no other failure.
@@ -280,6 +283,12 @@ type Misused struct{ Misuse Misuse }
 func (f *Misused) Cause() Failure { return nil }
 
 func (f *Misused) Error() string { return f.Misuse.text() }
+
+// Is returns true for the same misuse, for errors.Is.
+func (f *Misused) Is(target error) bool {
+	other, isMisuse := target.(*Misused)
+	return isMisuse && other.Misuse == f.Misuse
+}
 
 // misused returns a new failure for a misuse.
 func misused(misuse Misuse) Failure { return &Misused{misuse} }

@@ -1,10 +1,12 @@
 package veneer
 
 import (
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Interface is the description of a server's types and routines, with their numbers by name.
@@ -339,8 +341,56 @@ func sameHeading(own *Interface, a *headingEntry, other *Interface, b *headingEn
 // they have the same pointer.
 type Stubs struct {
 	digest [32]byte
-	// own is the interface that the stubs were made from.
-	own *Interface
+	// own is the interface that the stubs were made from; described is its description until it is
+	// read.
+	own       *Interface
+	described []byte
+	loading   sync.Once
+	wrong     error
+	// basic and operators are numbers of the interface, once they were looked for.
+	basic     [len(basicNames)]typeNumbers
+	operators []uint32
+	// signals are the classes of exceptions by their names.
+	signals map[string]func(*Signal, *Reader) error
+}
+
+// SignalClass is the class of an exception.
+type SignalClass struct {
+	name string
+	make func(*Signal, *Reader) error
+}
+
+// Class returns the class of an exception, for generated code: its name in Theta, and the function
+// that makes its error.
+func Class(name string, make func(*Signal, *Reader) error) SignalClass {
+	return SignalClass{name, make}
+}
+
+// Generated returns the stubs of generated code: the digest of their interface in hexadecimal
+// digits, its description, which is read when the first session is opened, and the classes of its
+// exceptions.
+func Generated(digest string, described []byte, classes ...SignalClass) *Stubs {
+	s := &Stubs{described: described, signals: map[string]func(*Signal, *Reader) error{}}
+	for _, class := range classes {
+		s.signals[class.name] = class.make
+	}
+	if count, err := hex.Decode(s.digest[:], []byte(digest)); err != nil || count != len(s.digest) {
+		s.wrong = fmt.Errorf("%q is no digest of an interface", digest)
+	}
+	return s
+}
+
+// load reads the description of the interface.
+func (s *Stubs) load() error {
+	s.loading.Do(func() {
+		if s.own == nil && s.wrong == nil {
+			s.own, s.wrong = ParseInterface(s.described)
+		}
+		if s.wrong == nil {
+			s.count()
+		}
+	})
+	return s.wrong
 }
 
 // NewStubs returns stubs for an interface and its digest. With a digest of zeros a session asks
@@ -349,7 +399,7 @@ func NewStubs(digest [32]byte, own *Interface) *Stubs {
 	if own == nil {
 		own = &Interface{}
 	}
-	return &Stubs{digest, own}
+	return &Stubs{digest: digest, own: own}
 }
 
 // numbers are the stubs' numbers as the server has them. Equal interfaces map nothing.

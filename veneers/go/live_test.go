@@ -37,13 +37,19 @@ func serverBinary(t testing.TB) string {
 // addresses.
 func startServer(t testing.TB, program string, arguments ...string) []string {
 	t.Helper()
+	return startProgram(t, filepath.Join(casesFolder, "programs", program+".theta"), arguments...)
+}
+
+// startProgram is startServer for the program of a file.
+func startProgram(t testing.TB, program string, arguments ...string) []string {
+	t.Helper()
 	// The path of a socket has at most 108 bytes.
 	folder, err := os.MkdirTemp("", "bifrost-go-")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(folder) })
-	file, err := filepath.Abs(filepath.Join(casesFolder, "programs", program+".theta"))
+	file, err := filepath.Abs(program)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,6 +92,9 @@ func startServer(t testing.TB, program string, arguments ...string) []string {
 
 // StartServer is startServer for tests that see the package from outside.
 var StartServer = startServer
+
+// StartProgram is startProgram for them.
+var StartProgram = startProgram
 
 // live is a source that is a server.
 type live struct {

@@ -15,7 +15,10 @@ package veneer
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
+	"os"
 	"runtime"
 	"time"
 	"unicode/utf8"
@@ -45,6 +48,9 @@ type Options struct {
 	Timeout time.Duration
 	// ReplyBytesMax is the length of the longest reply that is read; 64 MiB without.
 	ReplyBytesMax int
+	// Places notes the places of the calls of stubs, for messages; it costs a microsecond a call. The
+	// environment variable BIFROST_DEBUG notes them in all sessions.
+	Places bool
 }
 
 // ConnectError is the error of a session that was not opened. Nothing has run.
@@ -64,6 +70,13 @@ func (e *ConnectError) Unwrap() error { return e.Err }
 type Session struct {
 	core       *recorder
 	connection *connection
+	// scope is the innermost open scope, and spareStubs is room for one.
+	scope      *Scope
+	spareStubs []Ref
+	// notesPlaces is true if the places of calls are noted.
+	notesPlaces bool
+	// context is that of the claim that waits; nil without one.
+	context context.Context
 }
 
 // Connect opens a session with the server at an address: unix:///path, shm:///path,
@@ -77,11 +90,41 @@ func Connect(ctx context.Context, url string, options Options) (*Session, error)
 	if err != nil {
 		return nil, &ConnectError{url, err}
 	}
+	if options.Stubs != nil {
+		if err := options.Stubs.load(); err != nil {
+			return nil, &ConnectError{url, err}
+		}
+	}
 	c, core, err := open(ctx, a, options)
 	if err != nil {
 		return nil, &ConnectError{url, err}
 	}
-	return &Session{core, c}, nil
+	// Those of the server, if there were none.
+	if err := core.numbers.stubs.load(); err != nil {
+		c.conn.Close()
+		return nil, &ConnectError{url, err}
+	}
+	s := &Session{core: core, connection: c}
+	s.notesPlaces = options.Places || os.Getenv("BIFROST_DEBUG") != ""
+	core.session = s
+	return s, nil
+}
+
+// ConnectWith is Connect with generated stubs; options are given once at most. Generated packages
+// have it as Connect.
+func ConnectWith(
+	ctx context.Context, url string, stubs *Stubs, options ...Options,
+) (*Session, error) {
+	var chosen Options
+	switch len(options) {
+	case 0:
+	case 1:
+		chosen = options[0]
+	default:
+		return nil, &ConnectError{url, errors.New("options are given once")}
+	}
+	chosen.Stubs = stubs
+	return Connect(ctx, url, chosen)
 }
 
 // Close sends the commands that were recorded and not flushed, and ends the session. Their results
@@ -159,6 +202,56 @@ func (s *Session) Flush() error {
 		wrong = s.core.surface(true)
 	}
 	return asError(wrong)
+}
+
+// SendBatch sends what was recorded without waiting: what is recorded from then on is the next
+// batch, which may use the results of this one. If too many batches are under way it waits for the
+// oldest answer.
+func (s *Session) SendBatch() error {
+	source := s.place()
+	for s.core.isCrowded() && s.core.broken == nil {
+		if wrong := s.answerUntil(s.core.underWay[0].number); wrong != nil {
+			return asError(wrong)
+		}
+	}
+	if _, wrong := s.core.beginFlushFor("send_batch", true, source); wrong != nil {
+		return asError(wrong)
+	}
+	return asError(s.send(true))
+}
+
+// Wait waits at the server until others change what the transaction has read: true; or false after
+// this time, and no longer than the server allows.
+func (s *Session) Wait(longest time.Duration) Bool {
+	source := s.place()
+	ms := uint32(min(max(longest.Milliseconds(), 0), math.MaxUint32))
+	return Bool{s.core.newRef(s.core.wait(s.admit(), ms, source), source)}
+}
+
+// RecordCommit records a commit without waiting: its outcome is claimed later, and what follows is of
+// the next transaction.
+func (s *Session) RecordCommit() Done {
+	source := s.place()
+	admitted := s.admit()
+	if admitted == nil {
+		var work due
+		if work, admitted = s.core.commitDue(); admitted == nil && work == dueFlush {
+			admitted = s.flush()
+		}
+	}
+	return s.done(s.core.commit(admitted, source), source)
+}
+
+// RecordAbort records an abort without waiting, as RecordCommit.
+func (s *Session) RecordAbort() Done {
+	source := s.place()
+	return s.done(s.core.abort(s.admit(), source), source)
+}
+
+func (s *Session) done(call recorded, source uintptr) Done {
+	slot := s.core.takeSlot()
+	s.core.fillResult(slot, call, source)
+	return Done{Ref{slot, slot.use}}
 }
 
 // Commit flushes and commits the transaction. Failures that the program was not told of prevent
@@ -265,18 +358,25 @@ func (s *Session) synchronize(name string, source uintptr) Failure {
 	return s.answerAll()
 }
 
-func (s *Session) answerAll() Failure {
+func (s *Session) answerAll() Failure { return s.answerUntil(s.core.batchNumber) }
+
+// answerUntil waits for the answers of all batches up to one.
+func (s *Session) answerUntil(batch uint64) Failure {
 	if wrong := s.send(true); wrong != nil {
 		return wrong
 	}
+	if ctx := s.context; ctx != nil {
+		stop := context.AfterFunc(ctx, func() { s.connection.conn.Close() })
+		defer stop()
+	}
 	isWhole := true
-	for len(s.core.underWay) > 0 {
+	for len(s.core.underWay) > 0 && s.core.underWay[0].number <= batch {
 		var data []byte
 		if !isWhole {
 			var err error
 			longer := time.Duration(s.core.waitMs()) * time.Millisecond
 			if data, err = s.connection.read(longer); err != nil {
-				return s.end(&ClosedByConnection{err})
+				return s.end(&ClosedByConnection{s.because(err)})
 			}
 		}
 		var wrong Failure
@@ -286,6 +386,14 @@ func (s *Session) answerAll() Failure {
 		}
 	}
 	return nil
+}
+
+// because returns the error of a read, or that of the context which has ended it.
+func (s *Session) because(err error) error {
+	if s.context != nil && s.context.Err() != nil {
+		return errors.Join(context.Cause(s.context), err)
+	}
+	return err
 }
 
 // caller returns the program counter of the caller of an exported function.

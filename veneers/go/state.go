@@ -81,6 +81,13 @@ type slot struct {
 	failure Failure
 	// held are the handles that the slot holds.
 	held []int64
+	// use is the number of releases of a slot: a typed stub has that of its making.
+	use uint32
+	// isPooled is true for a slot of a typed stub, which is used again when it is free.
+	isPooled bool
+	// isUnasked is true for the result of a call without results until it is claimed: the flush does
+	// not ask for it.
+	isUnasked bool
 }
 
 // isPending returns true if the result is not known yet.
@@ -125,6 +132,12 @@ func (s *slot) release() {
 	s.holders--
 	if s.holders == 0 {
 		s.core.empty(s)
+		if s.isPooled {
+			s.use++
+			if !s.isPending() {
+				s.core.recycle(s)
+			}
+		}
 	}
 }
 
@@ -375,6 +388,16 @@ type recorder struct {
 	// shippedFrom is the first failure of the last batch that was a transaction, by its order.
 	shippedFrom uint64
 
+	// session is that of the recorder's typed stubs; nil without one.
+	session *Session
+	// freeSlots are slots to be used again, and spareSlots are new ones.
+	freeSlots  []*slot
+	spareSlots []slot
+	// spareFutures are the positions of a batch that was answered, to be used again.
+	spareFutures []future
+	// building is the call whose arguments are being recorded.
+	building Call
+
 	// handles are the handles of the session, and frees those to give back with this batch.
 	handles map[int64]*held
 	frees   []int64
@@ -456,7 +479,10 @@ type recorded struct {
 // newResult returns a slot for a result of the call that was recorded last, or for one of a call
 // that was refused. All results of a call are taken, in order, before anything else is recorded.
 func (r *recorder) newResult(call recorded, source uintptr) *slot {
-	s := &slot{core: r, holders: 1}
+	return r.fillResult(&slot{core: r, holders: 1}, call, source)
+}
+
+func (r *recorder) fillResult(s *slot, call recorded, source uintptr) *slot {
 	if call.failure != nil {
 		r.settleFailed(s, call.failure)
 		return s
@@ -464,6 +490,39 @@ func (r *recorder) newResult(call recorded, source uintptr) *slot {
 	r.futures = append(r.futures, future{s, made{call.maker, source}})
 	s.position = uint32(len(r.futures))
 	return s
+}
+
+// slotsAtOnce is the number of slots that are made together.
+const slotsAtOnce = 64
+
+// takeSlot returns a slot for a typed stub. Recording allocates nothing as long as stubs are
+// released.
+func (r *recorder) takeSlot() *slot {
+	if last := len(r.freeSlots) - 1; last >= 0 {
+		s := r.freeSlots[last]
+		r.freeSlots = r.freeSlots[:last]
+		return s
+	}
+	if len(r.spareSlots) == 0 {
+		r.spareSlots = make([]slot, slotsAtOnce)
+	}
+	s := &r.spareSlots[0]
+	r.spareSlots = r.spareSlots[1:]
+	s.core, s.holders, s.isPooled = r, 1, true
+	return s
+}
+
+// recycle makes a slot free that has no holder, and that no batch has any more.
+func (r *recorder) recycle(s *slot) {
+	*s = slot{core: r, holders: 1, isPooled: true, use: s.use, held: s.held[:0]}
+	r.freeSlots = append(r.freeSlots, s)
+}
+
+// leave forgets a slot at a position that has no holder.
+func (s *slot) leave() {
+	if s.isPooled && s.holders == 0 {
+		s.core.recycle(s)
+	}
 }
 
 // skipResult takes a position for a result that nobody wants; it returns its reference.
@@ -510,6 +569,10 @@ func (r *recorder) settleFailed(s *slot, failure Failure) {
 			}
 		}
 	}
+	// A result that nobody asks for tells nothing.
+	if s.isUnasked {
+		return
+	}
 	r.failed[s] = struct{}{}
 	r.account.isStale = true
 }
@@ -520,7 +583,7 @@ func (r *recorder) empty(s *slot) {
 	for _, handle := range s.held {
 		r.dropHandle(handle)
 	}
-	s.held = nil
+	s.held = s.held[:0]
 	if s.state == slotFailed {
 		delete(r.failed, s)
 		r.account.isStale = true
@@ -573,10 +636,13 @@ func (r *recorder) keepWanted() []uint32 {
 	for index := range r.futures {
 		switch s := r.futures[index].slot; {
 		case s == nil:
-		case s.holders > 0:
-			wanted = append(wanted, uint32(index+1))
-		default:
+		case s.holders == 0:
 			r.futures[index].slot = nil
+			s.leave()
+		case s.isUnasked:
+			s.state, s.batch = slotUnderWay, r.batchNumber
+		default:
+			wanted = append(wanted, uint32(index+1))
 		}
 	}
 	return wanted

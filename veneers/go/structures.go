@@ -219,8 +219,13 @@ func (r *recorder) endFutures(start int, failure Failure) {
 	for index := start; index < len(r.futures); index++ {
 		s := r.futures[index].slot
 		r.futures[index].slot = nil
-		if s != nil && s.holders > 0 {
+		if s == nil {
+			continue
+		}
+		if s.holders > 0 {
 			r.settleFailed(s, failure)
+		} else {
+			s.leave()
 		}
 	}
 }

@@ -37,6 +37,12 @@ func appendText(b []byte, data string) []byte {
 	return appendRaw(appendWord(b, uint64(len(data))), data)
 }
 
+// appendBytes appends a byte string.
+func appendBytes(b, data []byte) []byte {
+	b = append(appendWord(b, uint64(len(data))), data...)
+	return appendZeros(b, -len(data)&7)
+}
+
 // appendValue appends a value, whose tag stands elsewhere.
 func appendValue(b []byte, value Value) []byte {
 	switch value.tag {

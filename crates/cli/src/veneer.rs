@@ -7,7 +7,7 @@ use bifrost_native::Registry;
 use bifrost_server::program;
 use bifrost_session::Tables;
 use bifrost_veneergen::{
-    Ints, Lang, TEMPLATE, TablesLang, generate, generate_from, generate_typescript, tables,
+    Ints, Lang, TEMPLATE, TablesLang, generate, generate_from, generate_go, generate_typescript, tables,
 };
 use bifrost_wire::Interface;
 use clap::builder::PossibleValuesParser;
@@ -36,6 +36,9 @@ pub struct Args {
     /// The type of ints in TypeScript: `bigint`, or `number`, where a claim beyond 2^53 fails
     #[arg(long, value_name = "TYPE", value_parser = ints())]
     ints: Option<Ints>,
+    /// The name of the package in Go [default: that of the folder of --output]
+    #[arg(long, value_name = "NAME", value_parser = package_name)]
+    package: Option<String>,
     /// Make files from templates of your own instead: each `NAME.jinja` in the folder makes the
     /// file `NAME`. docs/book/templates.md describes what templates get
     #[arg(long, value_name = "DIR", conflicts_with = "lang")]
@@ -74,6 +77,34 @@ fn ints() -> impl TypedValueParser<Value = Ints> {
     PossibleValuesParser::new(names).map(|name| Ints::from_name(&name).expect("the parser knows the names"))
 }
 
+/// Reads the name of a package in Go.
+fn package_name(text: &str) -> Result<String, String> {
+    let is_name = text.starts_with(|c: char| c.is_ascii_lowercase())
+        && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+        && !GO_KEYWORDS.contains(&text);
+    if is_name { Ok(text.to_owned()) } else { Err("a package has a name of small letters and digits".to_owned()) }
+}
+
+/// The words of Go that no package can have as its name, nor any stubs.
+const GO_KEYWORDS: &[&str] = &[
+    "bf", "break", "case", "chan", "const", "context", "continue", "default", "defer", "else", "fallthrough",
+    "for", "func", "go", "goto", "if", "import", "interface", "main", "map", "package", "range", "return",
+    "select", "struct", "switch", "type", "var",
+];
+
+/// Returns the name of the package in a folder.
+fn package(args: &Args) -> Result<String, Failure> {
+    if let Some(name) = &args.package {
+        return Ok(name.clone());
+    }
+    let folder = std::path::absolute(&args.output).unwrap_or_else(|_| args.output.clone());
+    let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default().replace('-', "_");
+    package_name(&name).map_err(|_| {
+        let text = format!("the folder `{}` gives no name for a package: use --package", folder.display());
+        Failure::new(Exit::Usage, text)
+    })
+}
+
 fn languages() -> impl TypedValueParser<Value = Lang> {
     let names = Lang::ALL.iter().map(|l| l.name());
     PossibleValuesParser::new(names).map(|name| Lang::from_name(&name).expect("the parser knows the names"))
@@ -85,6 +116,10 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
     if args.ints.is_some() && !is_typescript {
         return Err(Failure::new(Exit::Usage, "`--ints` is for `--lang typescript` only"));
     }
+    let is_go = args.lang == Lang::Go && args.template.is_none() && args.tables.is_none();
+    if args.package.is_some() && !is_go {
+        return Err(Failure::new(Exit::Usage, "`--package` is for `--lang go` only"));
+    }
     let files = match args.tables {
         Some(language) => tables(language).map(|text| vec![(language.file().to_owned(), text)]),
         None => match &args.template {
@@ -95,6 +130,7 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
             None if is_typescript => {
                 generate_typescript(&interface(args, registry)?, args.ints.unwrap_or_default())
             }
+            None if is_go => generate_go(&interface(args, registry)?, &package(args)?),
             None => generate(&interface(args, registry)?, args.lang),
         },
     };

@@ -39,6 +39,14 @@ const TYPESCRIPT: &[(&str, &str)] = &[
     ("veneers/typescript/tests/stubs/hermitage", "cases/programs/hermitage.theta"),
 ];
 
+/// Those of stubs in Go.
+const GO: &[(&str, &str)] = &[
+    ("veneers/go/samples/auctions/auctions", "examples/auctions/auctions.theta"),
+    ("veneers/go/samples/database/database", "examples/database/database.theta"),
+    ("veneers/go/samples/lists/lists", "examples/lists/lists.theta"),
+    ("veneers/go/samples/points/points", "examples/points/points.theta"),
+];
+
 /// The tables of the runtimes of other languages.
 const TABLES: &[(&str, &str)] = &[
     ("go", "veneers/go"),
@@ -79,7 +87,9 @@ fn committed_stubs_are_fresh() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let writes = std::env::var_os("BIFROST_UPDATE").is_some();
     let rust = STUBS.iter().map(|stubs| ("rust", stubs));
-    for (language, (folder, program)) in rust.chain(TYPESCRIPT.iter().map(|stubs| ("typescript", stubs))) {
+    let go = GO.iter().map(|stubs| ("go", stubs));
+    let typescript = TYPESCRIPT.iter().map(|stubs| ("typescript", stubs));
+    for (language, (folder, program)) in rust.chain(typescript).chain(go) {
         let mut veneer = Command::new(env!("CARGO_BIN_EXE_bifrost"));
         veneer.current_dir(&root).args(["veneer", "--lang", language, program, "-o", folder]);
         if !writes {

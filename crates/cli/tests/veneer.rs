@@ -63,6 +63,37 @@ fn ints_of_typescript_are_chosen() {
     assert_eq!(veneer("typescript", &["--ints", "float"]).status.code(), Some(2));
 }
 
+/// The package of stubs in Go has the name of its folder, or of `--package`.
+#[test]
+fn packages_of_go_have_the_name_of_their_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = examples().join("database/database.theta");
+    let veneer = |language: &str, output: &str, more: &[&str]| {
+        let mut command = bifrost();
+        command.args(["veneer", "--lang", language]).arg(&program).arg("-o").arg(folder.path().join(output));
+        command.args(more).output().unwrap()
+    };
+    for (output, more, package) in
+        [("people", &[][..], "people"), ("my-stubs", &[], "my_stubs"), ("Any", &["--package", "any"], "any")]
+    {
+        let made = veneer("go", output, more);
+        assert!(made.status.success(), "{}", stderr(&made));
+        let text = std::fs::read_to_string(folder.path().join(output).join("bifrost_stubs.go")).unwrap();
+        assert!(text.contains(&format!("\npackage {package}\n")), "{text}");
+    }
+    for (output, more, why) in [
+        ("Any", &[][..], "gives no name for a package: use --package"),
+        ("func", &[], "gives no name for a package: use --package"),
+        ("people", &["--package", "func"], "a package has a name of small letters and digits"),
+    ] {
+        let refused = veneer("go", output, more);
+        assert_eq!(refused.status.code(), Some(2));
+        assert!(stderr(&refused).contains(why), "{}", stderr(&refused));
+    }
+    let refused = veneer("rust", "people", &["--package", "people"]);
+    assert!(stderr(&refused).contains("`--package` is for `--lang go` only"), "{}", stderr(&refused));
+}
+
 /// Comments of a type: above its definition, behind its head, and both.
 const COMMENTED: &str = "\
 % Above the first.

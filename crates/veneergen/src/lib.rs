@@ -13,6 +13,7 @@ mod c;
 mod clang;
 mod cpp;
 mod custom;
+mod go;
 mod model;
 mod naming;
 mod python;
@@ -40,11 +41,13 @@ pub enum Lang {
     Python,
     /// One module for the npm package `bifrost-veneer`.
     TypeScript,
+    /// One package for the module `bifrost.dev/veneer`.
+    Go,
 }
 
 impl Lang {
     /// All languages.
-    pub const ALL: &[Lang] = &[Lang::Rust, Lang::C, Lang::Cpp, Lang::Python, Lang::TypeScript];
+    pub const ALL: &[Lang] = &[Lang::Rust, Lang::C, Lang::Cpp, Lang::Python, Lang::TypeScript, Lang::Go];
 
     /// Returns its name in the command line.
     pub fn name(self) -> &'static str {
@@ -54,6 +57,7 @@ impl Lang {
             Lang::Cpp => "cpp",
             Lang::Python => "python",
             Lang::TypeScript => "typescript",
+            Lang::Go => "go",
         }
     }
 
@@ -128,6 +132,7 @@ pub fn generate(interface: &Interface, language: Lang) -> Result<Vec<(String, St
         Lang::Cpp => cpp::generate(interface),
         Lang::Python => python::generate(interface),
         Lang::TypeScript => generate_typescript(interface, Ints::default()),
+        Lang::Go => generate_go(interface, go::PACKAGE),
     }
 }
 
@@ -140,4 +145,12 @@ pub fn generate_typescript(
     ints: Ints,
 ) -> Result<Vec<(String, String)>, GenerateError> {
     typescript::generate(interface, ints)
+}
+
+/// As [`generate`], for a package of Go with a name.
+///
+/// # Errors
+/// See [`GenerateError`].
+pub fn generate_go(interface: &Interface, package: &str) -> Result<Vec<(String, String)>, GenerateError> {
+    go::generate(interface, package)
 }
