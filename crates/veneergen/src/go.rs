@@ -630,26 +630,31 @@ fn exception(e: &ExceptionModel, signals: &[SignalModel], package: &mut Package<
         false => (plain(&value.plain), reading(value)),
     };
     let mut parts = vec![("Signal".to_owned(), "*bf.Signal".to_owned())];
-    let mut made = vec!["f".to_owned()];
-    let mut skipped = String::new();
-    match headings.as_slice() {
-        [one] => {
-            for (index, value) in one.values.iter().enumerate() {
-                let (ty, read) = part(value);
-                let field =
-                    if one.values.len() == 1 { "Value".to_owned() } else { format!("Value{}", index + 1) };
-                parts.push((field, ty));
-                made.push(read);
-            }
+    let mut read = String::new();
+    let with_values: Vec<&&SignalModel> = headings.iter().filter(|one| !one.values.is_empty()).collect();
+    // With several headings that have values, these are those of the signal.
+    if let [one] = with_values.as_slice() {
+        let field =
+            |index| if one.values.len() == 1 { "Value".to_owned() } else { format!("Value{}", index + 1) };
+        for (index, value) in one.values.iter().enumerate() {
+            let (ty, reads) = part(value);
+            parts.push((field(index), ty));
+            read += &format!("\te.{} = {reads}\n", field(index));
         }
-        // The values of several headings are those of the signal.
-        _ => skipped = "\tfor range f.Values {\n\t\tr.Value()\n\t}\n".to_owned(),
+        // Of another heading, which has no values.
+        if headings.len() > 1 {
+            read = format!("\tif len(f.Values) > 0 {{\n{}\t}}\n", read.replace("\te.", "\t\te."));
+        }
+    } else if !with_values.is_empty() {
+        read = "\tfor range f.Values {\n\t\tr.Value()\n\t}\n".to_owned();
     }
-    let reads = if headings.len() == 1 && made.len() == 1 { "_" } else { "r" };
+    let (reads, body) = match read.as_str() {
+        "" => ("_", format!("\treturn &{name}{{f}}\n")),
+        read => ("r", format!("\te := &{name}{{Signal: f}}\n{read}\treturn e\n")),
+    };
     let mut code = format!(
-        "// {name} is an exception, for errors.As. Its headings:\n//\n{listed}type {name} struct {{\n{}}}\n\nfunc (e *{name}) Error() string {{\n\treturn e.Signal.Error()\n}}\n\nfunc new{name}(f *bf.Signal, {reads} *bf.Reader) error {{\n{skipped}\treturn &{name}{{{}}}\n}}\n",
+        "// {name} is an exception, for errors.As. Its headings:\n//\n{listed}type {name} struct {{\n{}}}\n\nfunc (e *{name}) Error() string {{\n\treturn e.Signal.Error()\n}}\n\nfunc new{name}(f *bf.Signal, {reads} *bf.Reader) error {{\n{body}}}\n",
         fields(&parts),
-        made.join(", ")
     );
     for signal in headings {
         let function = package.take(format!("When{}", signal.name));

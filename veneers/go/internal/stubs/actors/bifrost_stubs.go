@@ -14,11 +14,20 @@ import (
 var description []byte
 
 // Stubs are the constants of this package.
-var Stubs = bf.Generated("69f36c275eef9c98204234ebb35f4aa96d7f37492e058d4ef779819150288c46", description, bf.Class("bad_format", newBadFormat), bf.Class("bounds", newBounds), bf.Class("illegal_char", newIllegalChar), bf.Class("negative", newNegative), bf.Class("not_found", newNotFound), bf.Class("not_possible", newNotPossible), bf.Class("overflow", newOverflow), bf.Class("zero", newZero))
+var Stubs = bf.Generated(
+	"69f36c275eef9c98204234ebb35f4aa96d7f37492e058d4ef779819150288c46", description,
+	bf.Class("bad_format", newBadFormat),
+	bf.Class("bounds", newBounds),
+	bf.Class("illegal_char", newIllegalChar),
+	bf.Class("negative", newNegative),
+	bf.Class("not_found", newNotFound),
+	bf.Class("not_possible", newNotPossible),
+	bf.Class("overflow", newOverflow),
+	bf.Class("zero", newZero),
+)
 
 // Connect opens a session with the server at an address: unix:///path, tcp://host:port or another
-// one of bf.Connect; options are
-// given once at most. The context bounds the opening only.
+// one of bf.Connect. Options are given once at most. The context bounds the opening only.
 func Connect(ctx context.Context, url string, options ...bf.Options) (*bf.Session, error) {
 	return bf.ConnectWith(ctx, url, Stubs, options...)
 }
@@ -176,6 +185,7 @@ func WhenIllegalChar(block func()) bf.Handler {
 //	negative (int)
 type Negative struct {
 	Signal *bf.Signal
+	Value  int64
 }
 
 func (e *Negative) Error() string {
@@ -183,10 +193,11 @@ func (e *Negative) Error() string {
 }
 
 func newNegative(f *bf.Signal, r *bf.Reader) error {
-	for range f.Values {
-		r.Value()
+	e := &Negative{Signal: f}
+	if len(f.Values) > 0 {
+		e.Value = r.Int()
 	}
-	return &Negative{f}
+	return e
 }
 
 // WhenNegative returns the handler of an exception.

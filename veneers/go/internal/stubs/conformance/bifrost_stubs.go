@@ -14,11 +14,27 @@ import (
 var description []byte
 
 // Stubs are the constants of this package.
-var Stubs = bf.Generated("ccb41867395b90580b706d5c6eacbe651e87b8a78d9b01503d021f43b58c613c", description, bf.Class("bad_format", newBadFormat), bf.Class("bounds", newBounds), bf.Class("empty", newEmpty), bf.Class("everything", newEverything), bf.Class("illegal_char", newIllegalChar), bf.Class("negative", newNegative), bf.Class("not_found", newNotFound), bf.Class("not_possible", newNotPossible), bf.Class("nothing", newNothing), bf.Class("odd", newOdd), bf.Class("overflow", newOverflow), bf.Class("rejected", newRejected), bf.Class("third", newThird), bf.Class("wrong_tag", newWrongTag), bf.Class("zero", newZero))
+var Stubs = bf.Generated(
+	"ccb41867395b90580b706d5c6eacbe651e87b8a78d9b01503d021f43b58c613c", description,
+	bf.Class("bad_format", newBadFormat),
+	bf.Class("bounds", newBounds),
+	bf.Class("empty", newEmpty),
+	bf.Class("everything", newEverything),
+	bf.Class("illegal_char", newIllegalChar),
+	bf.Class("negative", newNegative),
+	bf.Class("not_found", newNotFound),
+	bf.Class("not_possible", newNotPossible),
+	bf.Class("nothing", newNothing),
+	bf.Class("odd", newOdd),
+	bf.Class("overflow", newOverflow),
+	bf.Class("rejected", newRejected),
+	bf.Class("third", newThird),
+	bf.Class("wrong_tag", newWrongTag),
+	bf.Class("zero", newZero),
+)
 
 // Connect opens a session with the server at an address: unix:///path, tcp://host:port or another
-// one of bf.Connect; options are
-// given once at most. The context bounds the opening only.
+// one of bf.Connect. Options are given once at most. The context bounds the opening only.
 func Connect(ctx context.Context, url string, options ...bf.Options) (*bf.Session, error) {
 	return bf.ConnectWith(ctx, url, Stubs, options...)
 }
@@ -4236,7 +4252,13 @@ func (e *Everything) Error() string {
 }
 
 func newEverything(f *bf.Signal, r *bf.Reader) error {
-	return &Everything{f, r.Bool(), r.Int(), r.Real(), r.Char(), r.Str()}
+	e := &Everything{Signal: f}
+	e.Value1 = r.Bool()
+	e.Value2 = r.Int()
+	e.Value3 = r.Real()
+	e.Value4 = r.Char()
+	e.Value5 = r.Str()
+	return e
 }
 
 // WhenEverything returns the handler of an exception.
@@ -4299,6 +4321,8 @@ func WhenNegative(block func()) bf.Handler {
 //	not_found (string, int)
 type NotFound struct {
 	Signal *bf.Signal
+	Value1 string
+	Value2 int64
 }
 
 func (e *NotFound) Error() string {
@@ -4306,10 +4330,12 @@ func (e *NotFound) Error() string {
 }
 
 func newNotFound(f *bf.Signal, r *bf.Reader) error {
-	for range f.Values {
-		r.Value()
+	e := &NotFound{Signal: f}
+	if len(f.Values) > 0 {
+		e.Value1 = r.Str()
+		e.Value2 = r.Int()
 	}
-	return &NotFound{f}
+	return e
 }
 
 // WhenNotFound returns the handler of an exception.
@@ -4383,7 +4409,9 @@ func (e *Odd) Error() string {
 }
 
 func newOdd(f *bf.Signal, r *bf.Reader) error {
-	return &Odd{f, r.Int()}
+	e := &Odd{Signal: f}
+	e.Value = r.Int()
+	return e
 }
 
 // WhenOdd returns the handler of an exception.
@@ -4430,7 +4458,11 @@ func (e *Rejected) Error() string {
 }
 
 func newRejected(f *bf.Signal, r *bf.Reader) error {
-	return &Rejected{f, Item{Ref: r.Object()}, r.Int(), r.Value()}
+	e := &Rejected{Signal: f}
+	e.Value1 = Item{Ref: r.Object()}
+	e.Value2 = r.Int()
+	e.Value3 = r.Value()
+	return e
 }
 
 // WhenRejected returns the handler of an exception.

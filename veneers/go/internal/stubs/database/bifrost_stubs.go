@@ -14,11 +14,20 @@ import (
 var description []byte
 
 // Stubs are the constants of this package.
-var Stubs = bf.Generated("b81dd2ea1bb693ff11bfc220238aae198bbe87f524e646d28fa75b4dc1851126", description, bf.Class("bad_format", newBadFormat), bf.Class("bounds", newBounds), bf.Class("illegal_char", newIllegalChar), bf.Class("negative", newNegative), bf.Class("not_found", newNotFound), bf.Class("not_possible", newNotPossible), bf.Class("overflow", newOverflow), bf.Class("zero", newZero))
+var Stubs = bf.Generated(
+	"b81dd2ea1bb693ff11bfc220238aae198bbe87f524e646d28fa75b4dc1851126", description,
+	bf.Class("bad_format", newBadFormat),
+	bf.Class("bounds", newBounds),
+	bf.Class("illegal_char", newIllegalChar),
+	bf.Class("negative", newNegative),
+	bf.Class("not_found", newNotFound),
+	bf.Class("not_possible", newNotPossible),
+	bf.Class("overflow", newOverflow),
+	bf.Class("zero", newZero),
+)
 
 // Connect opens a session with the server at an address: unix:///path, tcp://host:port or another
-// one of bf.Connect; options are
-// given once at most. The context bounds the opening only.
+// one of bf.Connect. Options are given once at most. The context bounds the opening only.
 func Connect(ctx context.Context, url string, options ...bf.Options) (*bf.Session, error) {
 	return bf.ConnectWith(ctx, url, Stubs, options...)
 }

@@ -14,11 +14,21 @@ import (
 var description []byte
 
 // Stubs are the constants of this package.
-var Stubs = bf.Generated("0c6ff15d9572fff7a37e36202ec1785aba6fad3477784e767b15795789c5d470", description, bf.Class("bad_format", newBadFormat), bf.Class("bounds", newBounds), bf.Class("duplicate", newDuplicate), bf.Class("illegal_char", newIllegalChar), bf.Class("negative", newNegative), bf.Class("not_found", newNotFound), bf.Class("not_possible", newNotPossible), bf.Class("overflow", newOverflow), bf.Class("zero", newZero))
+var Stubs = bf.Generated(
+	"0c6ff15d9572fff7a37e36202ec1785aba6fad3477784e767b15795789c5d470", description,
+	bf.Class("bad_format", newBadFormat),
+	bf.Class("bounds", newBounds),
+	bf.Class("duplicate", newDuplicate),
+	bf.Class("illegal_char", newIllegalChar),
+	bf.Class("negative", newNegative),
+	bf.Class("not_found", newNotFound),
+	bf.Class("not_possible", newNotPossible),
+	bf.Class("overflow", newOverflow),
+	bf.Class("zero", newZero),
+)
 
 // Connect opens a session with the server at an address: unix:///path, tcp://host:port or another
-// one of bf.Connect; options are
-// given once at most. The context bounds the opening only.
+// one of bf.Connect. Options are given once at most. The context bounds the opening only.
 func Connect(ctx context.Context, url string, options ...bf.Options) (*bf.Session, error) {
 	return bf.ConnectWith(ctx, url, Stubs, options...)
 }
@@ -604,7 +614,9 @@ func (e *Duplicate) Error() string {
 }
 
 func newDuplicate(f *bf.Signal, r *bf.Reader) error {
-	return &Duplicate{f, r.Int()}
+	e := &Duplicate{Signal: f}
+	e.Value = r.Int()
+	return e
 }
 
 // WhenDuplicate returns the handler of an exception.
@@ -664,6 +676,7 @@ func WhenNegative(block func()) bf.Handler {
 //	not_found (int)
 type NotFound struct {
 	Signal *bf.Signal
+	Value  int64
 }
 
 func (e *NotFound) Error() string {
@@ -671,10 +684,11 @@ func (e *NotFound) Error() string {
 }
 
 func newNotFound(f *bf.Signal, r *bf.Reader) error {
-	for range f.Values {
-		r.Value()
+	e := &NotFound{Signal: f}
+	if len(f.Values) > 0 {
+		e.Value = r.Int()
 	}
-	return &NotFound{f}
+	return e
 }
 
 // WhenNotFound returns the handler of an exception.
