@@ -480,7 +480,9 @@ func (e *TooLow) Error() string {
 }
 
 func newTooLow(f *bf.Signal, r *bf.Reader) error {
-	return &TooLow{f, r.Int()}
+	e := &TooLow{Signal: f}
+	e.Value = r.Int()
+	return e
 }
 
 // WhenTooLow returns the handler of an exception.
