@@ -162,7 +162,7 @@ func TestAServerOfSharedMemoryThatIsKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	probe := s.Lookup("probe", "Probe")
-	expectInt(t, probe.Call("Probe.same_int", Int(7)), 7)
+	expectInt(t, probe.Call("Probe.same_int", IntValue(7)), 7)
 	// It dies while the client sleeps.
 	endless := probe.Call("Probe.endless")
 	killed := make(chan time.Time, 1)

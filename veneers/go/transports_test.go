@@ -81,14 +81,14 @@ func visitOver(t *testing.T, url string, o Options) {
 	s := connect(t, url, o)
 	name := strings.SplitN(url, ":", 2)[0] + t.Name()
 	db := s.Lookup("database", "DataBase")
-	user := db.Call("DataBase.new_user", Text(name))
+	user := db.Call("DataBase.new_user", TextValue(name))
 	user.Do("DataElem.touch")
 	visits := user.Call("DataElem.visits")
-	expectText(t, db.Call("DataBase.fetch", Text(name)).Call("DataElem.name"), name)
+	expectText(t, db.Call("DataBase.fetch", TextValue(name)).Call("DataElem.name"), name)
 	expectInt(t, visits, 1)
 	// A word that fills many records and messages, in both directions.
 	long := strings.Repeat("0123456789abcdef", 20_000)
-	value, err := db.Call("DataBase.new_user", Text(long)).Call("DataElem.name").Claim()
+	value, err := db.Call("DataBase.new_user", TextValue(long)).Call("DataElem.name").Claim()
 	if found, _ := value.Text(); err != nil || found != long {
 		t.Errorf("%s: found %d bytes, %v", url, len(found), err)
 	}
@@ -283,7 +283,7 @@ func TestAConnectionThatIsCutOrHangs(t *testing.T) {
 			}
 			// The answer ends in its middle.
 			db := s.Lookup("database", "DataBase")
-			name := db.Call("DataBase.new_user", Text(strings.Repeat("x", 5000))).Call("DataElem.name")
+			name := db.Call("DataBase.new_user", TextValue(strings.Repeat("x", 5000))).Call("DataElem.name")
 			r.left.Store(1000)
 			started := time.Now()
 			_, err = name.Claim()
@@ -343,9 +343,9 @@ func TestAReplyThatIsTooLong(t *testing.T) {
 			continue
 		}
 		db := s.Lookup("database", "DataBase")
-		short := db.Call("DataBase.new_user", Text("short"))
+		short := db.Call("DataBase.new_user", TextValue("short"))
 		expectText(t, short.Call("DataElem.name"), "short")
-		long := db.Call("DataBase.new_user", Text(strings.Repeat("x", 40_000)))
+		long := db.Call("DataBase.new_user", TextValue(strings.Repeat("x", 40_000)))
 		_, err = long.Call("DataElem.name").Claim()
 		var bad *ClosedByBadReply
 		if !errors.As(err, &bad) || !errors.As(s.Err(), &bad) {

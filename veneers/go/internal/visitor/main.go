@@ -36,16 +36,16 @@ func visit(name string, times int) error {
 	defer session.Close()
 	db := session.Lookup("database", "DataBase")
 	if _, err := inTransaction(session, func() *veneer.Stub {
-		return db.Call("DataBase.new_user", veneer.Text(name)).Call("DataElem.visits")
+		return db.Call("DataBase.new_user", veneer.TextValue(name)).Call("DataElem.visits")
 	}); err != nil {
 		return err
 	}
 	last := int64(-1)
 	for range times {
 		seen, err := inTransaction(session, func() *veneer.Stub {
-			ann := db.Call("DataBase.fetch", veneer.Text("ann"))
+			ann := db.Call("DataBase.fetch", veneer.TextValue("ann"))
 			ann.Do("DataElem.touch")
-			db.Call("DataBase.fetch", veneer.Text(name)).Do("DataElem.touch")
+			db.Call("DataBase.fetch", veneer.TextValue(name)).Do("DataElem.touch")
 			return ann.Call("DataElem.visits")
 		})
 		if err != nil {
@@ -57,7 +57,7 @@ func visit(name string, times int) error {
 		last = seen
 	}
 	own, err := inTransaction(session, func() *veneer.Stub {
-		return db.Call("DataBase.fetch", veneer.Text(name)).Call("DataElem.visits")
+		return db.Call("DataBase.fetch", veneer.TextValue(name)).Call("DataElem.visits")
 	})
 	if err != nil {
 		return err
