@@ -119,6 +119,11 @@ final class Machine {
     /** Takes the bytes that the client sends. */
     void sent(byte[] bytes);
 
+    /** Returns true if the end of the stream is not for the machine to take from the script. */
+    default boolean isLive() {
+      return false;
+    }
+
     /** Returns the answer to the oldest batch; null if the stream ends in its place. */
     byte[] reply(Machine machine, int wanted);
   }
@@ -341,9 +346,7 @@ final class Machine {
     while (bytes.length > 0) {
       source.sent(bytes);
       sent.add(bytes);
-      if (source instanceof Scripted) {
-        countWanted(bytes);
-      }
+      countWanted(bytes);
       bytes = r.crossing.takeBytes(onlyFlushed);
     }
   }
@@ -403,7 +406,7 @@ final class Machine {
     send(true);
     int count = wanted.isEmpty() ? 0 : wanted.remove();
     byte[] reply = source.reply(this, count);
-    if (source instanceof Scripted && !replies.isEmpty()) {
+    if (!source.isLive() && !replies.isEmpty()) {
       reply = replies.remove();
       reply = reply.length == 0 ? null : reply;
     }
