@@ -1,0 +1,96 @@
+;;; calls.el --- What a call costs in a batch  -*- lexical-binding: t; -*-
+
+;;; Commentary:
+
+;; Calls recorded by the library, and written by hand to a socket.  The program is
+;; cases/programs/conformance.theta: `bifrost serve cases/programs/conformance.theta', and its
+;; address in BIFROST_URL.  `emacs -Q --batch -L FOLDER -l calls.el [CALLS ROUNDS]' measures the
+;; library in FOLDER: compiled if bifrost.elc is there.  BIFROST_GC is the number of bytes between
+;; two collections of garbage, 800000 in Emacs by default.
+
+;;; Code:
+
+(require 'bifrost)
+(require 'cl-lib)
+
+(defun bench-collect (socket text)
+  "Send TEXT to SOCKET; return the last line of the answer."
+  (with-current-buffer (process-buffer socket)
+    (erase-buffer)
+    (process-send-string socket text)
+    (while (not (eq (char-before (point-max)) ?\n)) (accept-process-output socket 10))
+    (goto-char (point-max))
+    (forward-line -1)
+    (buffer-substring (point) (point-max))))
+
+(defun bench-socket (socket calls)
+  "Write CALLS by hand to SOCKET."
+  (let (lines)
+    (dotimes (i calls)
+      (push (concat "$a := $p.same_int(" (number-to-string i) ")\n") lines))
+    (push "? $a\n" lines)
+    (unless (string-match-p (format "\"value\":%d\\b" (1- calls))
+                            (bench-collect socket (apply #'concat (nreverse lines))))
+      (error "A wrong result"))))
+
+(defun bench-call (probe calls)
+  "Record CALLS of PROBE, each with a stub; claim the last one."
+  (let (last)
+    (dotimes (i calls) (setq last (bifrost-call probe 'same_int i)))
+    (unless (= (bifrost-claim last) (1- calls)) (error "A wrong result"))))
+
+(defun bench-run (probe calls)
+  "Record CALLS of PROBE for their effect; claim a last one."
+  (dotimes (i (1- calls)) (bifrost-run probe 'same_int i))
+  (unless (= (bifrost-claim (bifrost-call probe 'same_int 7)) 7) (error "A wrong result")))
+
+(defun bench-all (calls rounds)
+  "Measure batches of CALLS, ROUNDS of them."
+  (when-let ((bytes (getenv "BIFROST_GC"))) (setq gc-cons-threshold (string-to-number bytes)))
+  (let* ((url (getenv "BIFROST_URL"))
+         (session (bifrost-connect url))
+         (probe (bifrost-lookup session "probe" 'Probe))
+         (socket (make-network-process
+                  :name "raw" :buffer (generate-new-buffer " *raw*") :family 'local :noquery t
+                  :coding 'utf-8-unix :service (string-remove-prefix "unix://" url)))
+         (systems `((socket . ,(lambda () (bench-socket socket calls)))
+                    (bifrost-call . ,(lambda () (bench-call probe calls)))
+                    (bifrost-run . ,(lambda () (bench-run probe calls)))))
+         times)
+    (bifrost-claim (bifrost-> probe (same_int 0)))
+    (bench-collect socket "hello 2 json name bench\n")
+    (bench-collect socket "$p := lookup probe: Probe\nflush\n")
+    (dotimes (round (1+ rounds))
+      (pcase-dolist (`(,name . ,system) systems)
+        (let ((begun (float-time)) (gc gc-elapsed))
+          (funcall system)
+          (let ((end (float-time)))
+            ;; The first round warms up.
+            (when (> round 0)
+              (push (list (/ (* 1e6 (- end begun)) calls)
+                          (/ (* 1e6 (- gc-elapsed gc)) calls))
+                    (alist-get name times)))))))
+    (princ (format "batches of %d calls, us a call; %s, a collection after %d bytes\n" calls
+                   (cond ((and (fboundp 'subr-native-elisp-p)
+                               (subr-native-elisp-p (symbol-function 'bifrost-call)))
+                          "native")
+                         ((byte-code-function-p (symbol-function 'bifrost-call)) "compiled")
+                         (t "interpreted"))
+                   gc-cons-threshold))
+    (princ (format "  %-14s %10s %10s %10s %10s\n" "" "median" "least" "mean" "collecting"))
+    (pcase-dolist (`(,name . ,system) systems)
+      (ignore system)
+      (let* ((all (alist-get name times))
+             (totals (sort (mapcar #'car all) #'<)))
+        (princ (format "  %-14s %10.2f %10.2f %10.2f %10.2f\n" name
+                       (nth (/ (length totals) 2) totals) (car totals)
+                       (/ (apply #'+ totals) (length totals))
+                       (/ (apply #'+ (mapcar #'cadr all)) (length all))))))))
+
+(when noninteractive
+  (bench-all (string-to-number (or (nth 0 command-line-args-left) "1000"))
+             (string-to-number (or (nth 1 command-line-args-left) "41")))
+  (setq command-line-args-left nil))
+
+(provide 'calls)
+;;; calls.el ends here
