@@ -51,7 +51,7 @@ has() {
 for program in jq python3 openssl chromium musl-gcc:musl-tools dpkg-deb:dpkg lintian strace man:man-db \
   systemd-analyze:systemd etcd:etcd-server protoc:protobuf-compiler,libprotobuf-dev qemu-s390x:qemu-user \
   s390x-linux-gnu-gcc:gcc-s390x-linux-gnu,libc6-dev-s390x-cross go:golang-go mvn:maven javac:openjdk-17-jdk-headless \
-  tclsh:tcl; do
+  tclsh:tcl emacs:emacs-nox; do
   package="${program#*:}"
   package="${package//,/ }"
   program="${program%%:*}"

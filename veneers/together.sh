@@ -49,6 +49,8 @@ client go-ws "$ws" "$target/veneers/go/visitor"
 client perl-unix "$unix" perl -Iveneers/perl/lib veneers/perl/t/visitor.pl
 client perl-tcp "$tcp" perl -Iveneers/perl/lib veneers/perl/t/visitor.pl
 client tcl-tcp "$tcp" tclsh veneers/tcl/tests/visitor.tcl
+client elisp-unix "$unix" emacs -Q --batch -L veneers/elisp -l veneers/elisp/tests/visitor.el
+client elisp-tcp "$tcp" emacs -Q --batch -L veneers/elisp -l veneers/elisp/tests/visitor.el
 # The text form, over a socket and without any library: a batch for each visit.
 text() {
   {

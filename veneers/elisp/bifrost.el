@@ -100,11 +100,11 @@ It is also sent before it has three quarters of what its server allows."
   (nth 2 error))
 
 (defun bifrost-error-via (error)
-  "Return the names of the calls that were not run because of ERROR."
+  "Return the names of those that were not run because of ERROR."
   (nth 3 error))
 
 (defun bifrost-error-rounds (error)
-  "Return the rounds of the loops around the call of ERROR, from 1, the outermost first."
+  "Return the rounds of the loops around ERROR, from 1, the outermost first."
   (nth 4 error))
 
 ;;;; Data
@@ -147,7 +147,8 @@ It is also sent before it has three quarters of what its server allows."
 (cl-defstruct (bifrost-stub (:conc-name bifrost--stub-) (:constructor bifrost--make-stub)
                             (:copier nil))
   "A result of a batch that may still be under way.
-NAME is its text as an operand, if it is known.  SCOPE is nil outside structures.
+NAME is its text as an operand, if it is known.  SCOPE is nil outside
+structures.
 POSITION is that of the result, and CALL that of the first result of its call.
 STATE is nil, a pair as `(value . 5)', or a `bifrost--failure'."
   type name what scope position call state)
@@ -158,7 +159,7 @@ STATE is nil, a pair as `(value . 5)', or a `bifrost--failure'."
 
 (cl-defstruct (bifrost--failure (:copier nil))
   "An exception of the call at position CALL, with its condition.
-CALLS are the positions of the calls that it follows from, and CAUSES their failures."
+CALLS are the positions of those that it follows from, CAUSES their failures."
   condition call calls causes)
 
 (defvar bifrost--open nil
@@ -194,7 +195,7 @@ CALLS are the positions of the calls that it follows from, and CAUSES their fail
   (bifrost--crossings session))
 
 (defun bifrost-calls (session)
-  "Return the number of calls that the flushes of SESSION ran."
+  "Return the number of methods and routines that SESSION has run."
   (bifrost--calls session))
 
 (defun bifrost-limits (session)
@@ -202,7 +203,7 @@ CALLS are the positions of the calls that it follows from, and CAUSES their fail
   (bifrost--limits session))
 
 (defun bifrost-history (session)
-  "Return the exceptions of all batches of SESSION as conditions, the oldest first."
+  "Return the exceptions of SESSION as conditions, the oldest first."
   (mapcar #'bifrost--failure-condition (reverse (bifrost--history session))))
 
 ;;;; Connecting
@@ -210,7 +211,8 @@ CALLS are the positions of the calls that it follows from, and CAUSES their fail
 (defun bifrost--socket (url)
   "Connect to URL, and return the process."
   (let ((nobody (lambda (why)
-                  (signal 'bifrost-connect-error (list (format "nobody answers at %s: %s" url why)))))
+                  (signal 'bifrost-connect-error
+                          (list (format "nobody answers at %s: %s" url why)))))
         (arguments
          (cond
           ((string-match "\\`unix://\\(/.+\\)\\'" url)
@@ -243,9 +245,9 @@ CALLS are the positions of the calls that it follows from, and CAUSES their fail
 
 (cl-defun bifrost-connect (url &key (token (getenv "BIFROST_TOKEN")) (name "emacs")
                                (timeout bifrost-timeout))
-  "Connect to the server at URL, as unix:///path or tcp://host:port; return the session.
-TOKEN is the secret that it asks for, and NAME is shown in its logs.  TIMEOUT is in place of
-`bifrost-timeout'."
+  "Return a session at the server at URL, as unix:///path or tcp://host:port.
+TOKEN is the secret that it asks for, and NAME is shown in its logs.
+TIMEOUT is in place of `bifrost-timeout'."
   (let* ((session (bifrost--make-session :timeout timeout :process (bifrost--socket url)))
          (hello (concat "hello 2 json name " (bifrost--text name)
                         (and token (not (string-empty-p token))
@@ -299,8 +301,8 @@ TOKEN is the secret that it asks for, and NAME is shown in its logs.  TIMEOUT is
 
 (defmacro bifrost-with-session (binding &rest body)
   "Connect, run BODY, and close the session; return the value of BODY.
-BINDING is (VARIABLE URL OPTION...), with the options of `bifrost-connect'.  If BODY is left by a
-signal or a throw, the batch is not sent."
+BINDING is (VARIABLE URL OPTION...), with the options of `bifrost-connect'.
+If BODY is left by a signal or a throw, the batch is not sent."
   (declare (indent 1) (debug ((symbolp form &rest form) body)))
   (let ((session (make-symbol "session")))
     `(let ((,session (bifrost-connect ,@(cdr binding))))
@@ -312,7 +314,7 @@ signal or a throw, the batch is not sent."
 ;;;; Types
 
 (defun bifrost--type (session designator)
-  "Return the type of SESSION that DESIGNATOR names: a type, a symbol or a string."
+  "Return the type of SESSION that DESIGNATOR is: a type, symbol or string."
   (cond
    ((bifrost--type-p designator) designator)
    ((not (or (stringp designator) (and designator (symbolp designator))))
@@ -322,7 +324,7 @@ signal or a throw, the batch is not sent."
             (puthash text (bifrost--parse-type session text) (bifrost--types session)))))))
 
 (defun bifrost--known-type (session designator)
-  "Return the type of SESSION that DESIGNATOR names; signal an error if the server has none."
+  "Return the type of SESSION that DESIGNATOR is, if the server has it."
   (let ((type (bifrost--type session designator)))
     (bifrost--load type)
     type))
@@ -348,7 +350,8 @@ signal or a throw, the batch is not sent."
              'object))))
 
 (defun bifrost--split (text)
-  "Return the parts of TEXT between its outer commas: pairs of a name, or nil, and a type."
+  "Return the parts of TEXT between its outer commas.
+These are pairs of a name, or nil, and a type."
   (let ((depth 0) (start 0) parts)
     (cl-flet ((part (end)
                 (let ((part (string-trim (substring text start end))))
@@ -366,7 +369,9 @@ signal or a throw, the batch is not sent."
     (nreverse parts)))
 
 (defun bifrost--load (type)
-  "Return the methods of TYPE, a table by symbols; ask the server if they are unknown."
+  "Return the methods of TYPE, a table by symbols; ask the server for them."
+  (when (eq (bifrost--type-kind type) 'rows)
+    (bifrost--misuse "a table has no methods: claim it"))
   (or (bifrost--type-methods type)
       (let ((session (bifrost--type-session type)) (name (bifrost--type-text type)))
         (setf (bifrost--type-methods type)
@@ -379,7 +384,7 @@ signal or a throw, the batch is not sent."
                   (bifrost--misuse "the server has no type `%s'" name))))))))
 
 (defun bifrost--headings (session prefix text)
-  "Return the headings of SESSION in TEXT, a table by symbols; each is called behind PREFIX.
+  "Return the headings of SESSION in TEXT, a table by symbols, with PREFIX.
 A line is `  fetch (user: string) returns (DataElem) signals (not_found)'."
   (let ((headings (make-hash-table :test 'eq)))
     (dolist (line (split-string text "\n"))
@@ -399,7 +404,8 @@ A line is `  fetch (user: string) returns (DataElem) signals (not_found)'."
     headings))
 
 (defun bifrost--groups (text)
-  "Return the lists in parentheses of TEXT: pairs of the word before one, and what it has inside."
+  "Return the lists in parentheses of TEXT.
+These are pairs of the word before a list, and the text inside."
   (let ((depth 0) (word 0) start groups)
     (dotimes (i (length text))
       (pcase (aref text i)
@@ -484,7 +490,7 @@ A line is `  fetch (user: string) returns (DataElem) signals (not_found)'."
     stub))
 
 (defun bifrost--name (session stub)
-  "Return the text of STUB as an operand in SESSION; signal its failure if it has one."
+  "Return the text of STUB as an operand in SESSION, or signal its failure."
   (unless (eq (bifrost--stub-session stub) session)
     (bifrost--misuse "the stub of %s belongs to another session" (bifrost--stub-what stub)))
   (let ((scope (bifrost--stub-scope stub)) (state (bifrost--stub-state stub)))
@@ -502,13 +508,14 @@ A line is `  fetch (user: string) returns (DataElem) signals (not_found)'."
      (t (bifrost--misuse "a table ends with its batch")))))
 
 (defun bifrost--receiver (session stub)
-  "Return the text of STUB as a receiver or condition in SESSION; a known value is recorded."
+  "Return the text of STUB as a receiver in SESSION.
+A value that is known is recorded again."
   (let ((name (bifrost--name session stub)))
     (if (memq (aref name 0) '(?@ ?$)) name
       (bifrost--name session (bifrost--record session name (bifrost--stub-type stub) "value")))))
 
 (defun bifrost--target (session count)
-  "Return the text that COUNT results in SESSION begin with: it says their names or positions.
+  "Return the names or positions of the next COUNT results in SESSION.
 The server compares positions with its own."
   (let* ((is-inside (bifrost--scope session))
          (number (if is-inside (bifrost--names session) (bifrost--position session))))
@@ -516,7 +523,7 @@ The server compares positions with its own."
                (number-sequence 1 count) ", ")))
 
 (defun bifrost--record (session text type what)
-  "Record the command TEXT in SESSION; return the stub of its result, of TYPE, that of WHAT."
+  "Record the command TEXT in SESSION; return a stub of TYPE, that of WHAT."
   (bifrost--ready session)
   (bifrost--flush-if-full session)
   (bifrost--line session (concat (bifrost--target session 1) " := " text "\n"))
@@ -536,7 +543,7 @@ The server compares positions with its own."
                      ", ")))))
 
 (defun bifrost--invoke (session receiver heading arguments)
-  "Record a call of HEADING in SESSION, with ARGUMENTS; RECEIVER is a stub, or nil.
+  "Record a call of HEADING of RECEIVER, or nil, in SESSION, with ARGUMENTS.
 Return its result, a list of several, or an iterator."
   (bifrost--flush-if-full session)
   (let* ((call (bifrost--heading-call heading))
@@ -566,34 +573,35 @@ Return its result, a list of several, or an iterator."
       (bifrost--stub (or (car results) (bifrost--type session "null")) what)))))
 
 (defun bifrost-call (stub method &rest arguments)
-  "Record a call of METHOD, a symbol, of STUB with ARGUMENTS; return the stub of its result.
-Of several results it is a list of stubs, and of an iterator its call, for `bifrost-foreach'."
+  "Record a call of METHOD, a symbol, of STUB with ARGUMENTS.
+Return the stub of its result, a list of several, or the call of an iterator,
+for `bifrost-foreach'."
   (bifrost--check-stub stub)
   (let ((type (bifrost--stub-type stub)))
     (bifrost--ready (bifrost--type-session type))
     (bifrost--invoke (bifrost--type-session type) stub (bifrost--heading type method) arguments)))
 
-(defmacro bifrost-> (stub &rest steps)
-  "Record a chain of calls: each of STEPS is a method of the result before it, from STUB on.
-A step is METHOD or (METHOD ARGUMENT...): (bifrost-> db (fetch \"ann\") visits)."
+(defmacro bifrost-> (stub &rest chain)
+  "Record a CHAIN of calls, from STUB on; return the stub of the last result.
+Each is METHOD or (METHOD ARGUMENT...), of the result before it."
   (declare (indent 1) (debug (form &rest [&or symbolp (symbolp &rest form)])))
-  (dolist (step steps stub)
+  (dolist (step chain stub)
     (setq stub `(bifrost-call ,stub ',(or (car-safe step) step) ,@(cdr-safe step)))))
 
-(defun bifrost--effect (session word position receiver heading arguments)
-  "Record a call of HEADING in SESSION without a stub, behind WORD, which takes POSITION results.
-RECEIVER is a stub; ARGUMENTS are its arguments."
+(defun bifrost--effect (session word count receiver heading arguments)
+  "Record a call of HEADING in SESSION behind WORD, of RECEIVER with ARGUMENTS.
+It has no stub, and takes COUNT positions."
   (bifrost--ready session)
   (bifrost--flush-if-full session)
   (bifrost--line session (concat word (bifrost--receiver session receiver)
                                  (bifrost--heading-call heading)
                                  (bifrost--arguments session heading arguments) ")\n"))
-  (cl-incf (bifrost--position session) position)
+  (cl-incf (bifrost--position session) count)
   nil)
 
 (defun bifrost-run (stub method &rest arguments)
   "Record a call of METHOD of STUB with ARGUMENTS for its effect; return nil.
-It costs less than `bifrost-call', since no result comes back.  A flush tells its failure."
+It costs less than `bifrost-call', since no result comes back."
   (bifrost--check-stub stub)
   (let* ((type (bifrost--stub-type stub)) (heading (bifrost--heading type method)))
     (when (bifrost--heading-yields heading)
@@ -602,26 +610,27 @@ It costs less than `bifrost-call', since no result comes back.  A flush tells it
                      (max 1 (length (bifrost--heading-results heading))) stub heading arguments)))
 
 (defun bifrost-send (stub method &rest arguments)
-  "Send the actor STUB the message METHOD with ARGUMENTS, for which nobody waits."
+  "Send the actor STUB the message METHOD with ARGUMENTS; nobody waits for it."
   (bifrost--check-stub stub)
   (let ((type (bifrost--stub-type stub)))
     (bifrost--effect (bifrost--type-session type) "send " 1 stub (bifrost--heading type method)
                      arguments)))
 
 (defun bifrost-routine (session name &rest arguments)
-  "Record a call of the routine NAME, a symbol, of the program of SESSION with ARGUMENTS."
+  "Record a call of the routine NAME, a symbol, in SESSION with ARGUMENTS."
   (bifrost--ready session)
   (bifrost--invoke session nil (bifrost--routine session name) arguments))
 
 (defun bifrost-lookup (session name type)
-  "Return the well-known object with NAME in SESSION.  It has TYPE, or its first use fails."
+  "Return the well-known object with NAME in SESSION.
+It has TYPE, or its first use fails."
   (bifrost--outside session "lookup")
   (let ((type (bifrost--known-type session type)))
     (bifrost--record session (concat "lookup " (bifrost--text name) ": " (bifrost--type-text type))
                      type "lookup")))
 
 (defun bifrost-value (session type value)
-  "Return VALUE, of TYPE, as a result in SESSION: for methods of a value of Lisp."
+  "Return VALUE, of TYPE, as a result in SESSION: it has methods."
   (let ((type (bifrost--type session type)))
     (bifrost--record session (bifrost--literal session type value) type "value")))
 
@@ -630,11 +639,11 @@ It costs less than `bifrost-call', since no result comes back.  A flush tells it
   (bifrost--check-stub stub)
   (let ((session (bifrost--stub-session stub)))
     (bifrost--outside session "contents")
-    (bifrost--record session (concat "get " (bifrost--receiver session stub)) (bifrost--stub-type stub)
-                     "get")))
+    (bifrost--record session (concat "get " (bifrost--receiver session stub))
+                     (bifrost--stub-type stub) "get")))
 
 (defun bifrost--cast (stub word type result)
-  "Record WORD and TYPE behind STUB; return the stub of the result, of type RESULT."
+  "Record WORD and TYPE behind STUB; return a stub of RESULT, or of TYPE."
   (bifrost--check-stub stub)
   (let* ((session (bifrost--stub-session stub))
          (type (bifrost--known-type session type)))
@@ -678,12 +687,13 @@ It costs less than `bifrost-call', since no result comes back.  A flush tells it
   (bifrost-call first method second))
 
 (defmacro bifrost--define-operators (&rest operators)
-  "Define functions for OPERATORS, lists of a name, a method, and t if it takes more operands."
+  "Define functions for OPERATORS.
+These are lists of a name, a method, and t if it takes more operands."
   `(progn
      ,@(mapcar
         (pcase-lambda (`(,name ,method ,takes-more))
           `(defun ,name (first second ,@(and takes-more '(&rest more)))
-             ,(format "Record a call of `%s' of FIRST with SECOND%s; return the stub of its result.\n%s"
+             ,(format "Record a call of `%s' of FIRST with SECOND%s.\nReturn its stub.\n%s"
                       method (if takes-more ", and with each of MORE" "")
                       "One of the operands is a stub.")
              ,(if takes-more
@@ -716,7 +726,8 @@ It costs less than `bifrost-call', since no result comes back.  A flush tells it
         (is-done nil))
     (when (and max (>= (bifrost--depth session) max))
       (bifrost--misuse "structures nest %d deep at most" max))
-    (when (zerop (bifrost--depth session)) (setf (bifrost--before session) (bifrost--pending session)))
+    (when (zerop (bifrost--depth session))
+      (setf (bifrost--before session) (bifrost--pending session)))
     (cl-incf (bifrost--depth session))
     (unwind-protect
         (progn (funcall function) (setq is-done t))
@@ -748,7 +759,7 @@ It gets a function that makes stubs of TYPES, whose names end with the body."
             (bifrost--places session) places))))
 
 (defun bifrost--declared (session stubs)
-  "Return the text that declares STUBS of SESSION with their types, in parentheses."
+  "Return the declaration of STUBS of SESSION with their types."
   (if (null stubs) ""
     (format " (%s)" (mapconcat (lambda (stub)
                                  (concat (bifrost--name session stub) ": " (bifrost-type stub)))
@@ -789,7 +800,7 @@ BINDING is (VARIABLE ITERATOR) or ((VARIABLE...) ITERATOR)."
   (bifrost--receiver session test))
 
 (defun bifrost--if (test then else)
-  "Record a choice by TEST, a stub: of the functions THEN and ELSE; each may be nil."
+  "Record a choice by TEST, a stub, of the functions THEN and ELSE, or nil."
   (bifrost--check-stub test)
   (let ((session (bifrost--stub-session test)))
     (bifrost--structure
@@ -818,7 +829,7 @@ BINDING is (VARIABLE ITERATOR) or ((VARIABLE...) ITERATOR)."
   `(bifrost--if ,test nil (lambda () ,@body)))
 
 (defun bifrost--while (session condition body)
-  "Record a loop of SESSION: the function BODY, while CONDITION, a function, returns a true stub."
+  "Record a loop of SESSION, with the functions CONDITION and BODY."
   (bifrost--structure
    session
    (lambda ()
@@ -832,7 +843,7 @@ BINDING is (VARIABLE ITERATOR) or ((VARIABLE...) ITERATOR)."
      (bifrost--line session "end\n"))))
 
 (defmacro bifrost-while (session test &rest body)
-  "Run BODY at the server of SESSION while TEST, which is run there before each round, is true."
+  "Run BODY at the server of SESSION while TEST, which is run there, is true."
   (declare (indent 2) (debug t))
   `(bifrost--while ,session (lambda () ,test) (lambda () ,@body)))
 
@@ -851,7 +862,7 @@ BINDING is (VARIABLE ITERATOR) or ((VARIABLE...) ITERATOR)."
   (bifrost--leave "continue"))
 
 (defun bifrost--lazy (first second goes-on)
-  "Return the stub of FIRST, or of the function SECOND, which is run if FIRST is GOES-ON."
+  "Return the value of FIRST, or of the function SECOND if it is GOES-ON."
   (bifrost--check-stub first)
   (let* ((cell (bifrost-cell (bifrost--stub-session first) 'bool first))
          (more (lambda () (bifrost-put cell (funcall second)))))
@@ -872,7 +883,8 @@ Each is run at the server if those before it are false."
   (if more `(bifrost--lazy ,first (lambda () (bifrost-or ,@more)) nil) first))
 
 (defun bifrost--except (session body handlers)
-  "Record the function BODY in SESSION with HANDLERS: lists of a signal, types and a function."
+  "Record the function BODY in SESSION with HANDLERS.
+These are lists of a signal, types and a function."
   (bifrost--structure
    session
    (lambda ()
@@ -890,23 +902,23 @@ Each is run at the server if those before it are false."
      (bifrost--line session "end\n"))))
 
 (defmacro bifrost-except (session bodyform &rest handlers)
-  "Run BODYFORM at the server of SESSION, and one of HANDLERS if it signals an exception.
-A handler is (SIGNAL ((VARIABLE TYPE)...) BODY...), or at last (t (NAME) BODY...) for all others,
-with a variable for the name of the signal."
+  "Run BODYFORM at the server of SESSION, and one of HANDLERS after a signal.
+A handler is (SIGNAL ((VARIABLE TYPE)...) BODY...), or at last, for all
+others, (t (VARIABLE) BODY...), with a variable for the name of the signal."
   (declare (indent 2) (debug (form form &rest (symbolp sexp body))))
   `(bifrost--except
     ,session (lambda () ,bodyform)
     (list ,@(mapcar
              (pcase-lambda (`(,name ,variables . ,body))
-               (let ((names (mapcar (lambda (variable) (or (car-safe variable) variable)) variables))
-                     (types (mapcar #'car-safe (mapcar #'cdr-safe variables))))
+               (let ((names (mapcar (lambda (one) (or (car-safe one) one)) variables))
+                     (types (mapcar (lambda (one) (car-safe (cdr-safe one))) variables)))
                  (if (eq name t)
                      `(list t nil (lambda (,(or (car names) '_name)) ,@body))
                    `(list ',name ',types (lambda ,names ,@body)))))
              handlers))))
 
 (defun bifrost--procedure (session name types result function)
-  "Define the procedure NAME of SESSION, with TYPES, RESULT, and FUNCTION as its body."
+  "Define the procedure NAME of SESSION, with TYPES, RESULT, and FUNCTION."
   (unless (zerop (bifrost--depth session))
     (bifrost--misuse "a procedure stands outside other structures"))
   (let* ((types (mapcar (lambda (type) (bifrost--known-type session type)) types))
@@ -922,7 +934,8 @@ with a variable for the name of the signal."
         (lambda (stubs)
           (bifrost--line session
                          (concat "procedure " name (bifrost--declared session stubs)
-                                 (and result (concat " returns " (bifrost--type-text result))) "\n"))
+                                 (and result (concat " returns " (bifrost--type-text result)))
+                                 "\n"))
           (let ((value (apply function stubs)))
             (when result
               (bifrost--line session (concat "return " (bifrost--operand session result value)
@@ -932,9 +945,9 @@ with a variable for the name of the signal."
     (lambda (&rest arguments) (bifrost--invoke session nil heading arguments))))
 
 (defmacro bifrost-procedure (session name variables result &rest body)
-  "Define a procedure of SESSION with NAME; return a function that records its calls.
-VARIABLES are lists of a variable and its type.  RESULT is the type of the value of BODY, or nil.
-None of these is evaluated."
+  "Define a procedure of SESSION with NAME; return a function that uses it.
+VARIABLES are lists of a variable and its type.  RESULT is the type of the value
+of BODY, or nil.  None of these is evaluated."
   (declare (indent 4) (debug (form symbolp sexp sexp body)))
   `(bifrost--procedure ,session ',name ',(mapcar #'cadr variables) ',result
                        (lambda ,(mapcar #'car variables) ,@body)))
@@ -951,7 +964,7 @@ None of these is evaluated."
                      "return\n"))))
 
 (defun bifrost--rows (iterator types function)
-  "Record a table with columns of TYPES: FUNCTION returns a row for each step of ITERATOR."
+  "Record a table with columns of TYPES: a row of FUNCTION for each of ITERATOR."
   (unless (bifrost-iterator-p iterator)
     (bifrost--misuse "the call of an iterator is wanted, and this is %S" iterator))
   (let* ((session (bifrost--iterator-session iterator))
@@ -959,7 +972,8 @@ None of these is evaluated."
          (columns (mapcar (lambda (type) (cons nil type)) types))
          (rows (progn
                  (bifrost--outside session "rows")
-                 (bifrost--record session (concat "rows " (mapconcat #'bifrost--type-text types ", "))
+                 (bifrost--record session
+                                  (concat "rows " (mapconcat #'bifrost--type-text types ", "))
                                   (make-bifrost--type :session session :text "rows" :kind 'rows
                                                       :parts columns)
                                   "rows"))))
@@ -976,12 +990,14 @@ None of these is evaluated."
                                               (bifrost--operand session type value))
                                             types row)
                                  ", ")
-                                "\n")))))
+                                "\n"))
+         (cl-incf (bifrost--position session)))))
     rows))
 
 (defmacro bifrost-rows (binding types &rest body)
-  "Return the stub of a table with columns of TYPES, a list: BODY returns a list for each step.
-BINDING is that of `bifrost-foreach'.  The claim of the table is a list of lists."
+  "Return the stub of a table with columns of TYPES, a list.
+BINDING is that of `bifrost-foreach', and the value of BODY a list, a row.
+The claim of the table is a list of lists."
   (declare (indent 2) (debug (([&or symbolp (&rest symbolp)] form) form body)))
   `(bifrost--rows ,(cadr binding) ,types
                   (lambda ,(if (listp (car binding)) (car binding) (list (car binding))) ,@body)))
@@ -989,7 +1005,8 @@ BINDING is that of `bifrost-foreach'.  The claim of the table is a list of lists
 ;;;; Transactions
 
 (cl-defun bifrost--transaction (session function &key (tries 0) batch)
-  "Run FUNCTION as a transaction of SESSION, with TRIES and BATCH."
+  "Run FUNCTION as a transaction of SESSION.
+TRIES and BATCH are those of `bifrost-transaction'."
   (unless (and (natnump tries) (< tries 65536))
     (bifrost--misuse "a transaction is tried from 0 (as the server likes) to 65535 times"))
   (let ((case-fold-search nil))
@@ -1029,10 +1046,11 @@ BINDING is that of `bifrost-foreach'.  The claim of the table is a list of lists
     value))
 
 (defmacro bifrost-transaction (options &rest body)
-  "Run BODY as a transaction, a batch of its own; return its value once it is committed.
-OPTIONS are (SESSION OPTION...).  The server runs it again after a conflict: `:tries' times, or
-as often as it likes.  With `:batch', a list of 32 hexadecimal digits and a number, it is done
-once, however often it is sent, and by any session.  BODY is recorded once, and claims nothing."
+  "Run BODY as a transaction, a batch of its own; return its value.
+OPTIONS are (SESSION OPTION...).  The server runs it again after a conflict,
+`:tries' times, or as often as it likes.  With `:batch', a list of 32
+hexadecimal digits and a number, it is done once, however often it is sent, and
+by any session.  BODY is recorded once, and claims nothing."
   (declare (indent 1) (debug ((&rest form) body)))
   `(bifrost--transaction ,(car options) (lambda () ,@body) ,@(cdr options)))
 
@@ -1053,19 +1071,21 @@ If a failure was not claimed, this signals it, and nothing is committed."
   (bifrost-claim (bifrost--record session "abort" (bifrost--type session "null") "abort")))
 
 (defun bifrost--clear (session)
-  "Say that the program knows all failures of SESSION: the server commits nothing before."
+  "Say that the program knows all failures of SESSION.
+The server commits nothing before."
   (when (bifrost--has-failed session)
     (setf (bifrost--has-failed session) nil)
     (bifrost--line session "clear\n")))
 
 (defun bifrost--tell (session word)
-  "Signal the first failure of SESSION that nobody has claimed, which prevents WORD."
+  "Signal the first failure of SESSION that nobody claimed; it prevents WORD."
   (when-let ((untold (bifrost--untold session)))
     (setf (bifrost--untold session) nil)
     (pcase-let ((`(,condition ,text . ,data) (bifrost--failure-condition (car untold))))
       (signal condition
               (cons (concat word " was not sent: " text
-                            (and (cdr untold) (format ", and %d more failures" (length (cdr untold)))))
+                            (and (cdr untold)
+                                 (format ", and %d more failures" (length (cdr untold)))))
                     data)))))
 
 (defun bifrost-wait (session milliseconds)
@@ -1078,7 +1098,7 @@ The stub that is returned is true then, and false after MILLISECONDS."
     (cl-incf (bifrost--waits session) (/ milliseconds 1000.0))))
 
 (defun bifrost--live (session record show)
-  "Call SHOW with the results of RECORD, run in SESSION, after each change until it returns nil."
+  "Call SHOW with the results of RECORD, run in SESSION, after each change."
   (bifrost-commit session)
   (cl-flet ((claimed (result) (if (listp result) (mapcar #'bifrost-claim result)
                                 (bifrost-claim result))))
@@ -1090,9 +1110,10 @@ The stub that is returned is true then, and false after MILLISECONDS."
                  (not (bifrost-claim changed))))))))
 
 (defmacro bifrost-live (binding &rest body)
-  "Run a batch, and again whenever others may have changed its results, until BODY returns nil.
-BINDING is (VARIABLE SESSION FORM): FORM records the batch, and returns a stub or a list of stubs.
-VARIABLE is the claimed value, or their list, in BODY."
+  "Run a batch, and again whenever others may have changed its results.
+BINDING is (VARIABLE SESSION FORM): FORM records the batch, and its value is a
+stub or a list of stubs.  VARIABLE is the claimed value, or their list, in BODY.
+It ends when the value of BODY is nil."
   (declare (indent 1) (debug ((symbolp form form) body)))
   `(bifrost--live ,(cadr binding) (lambda () ,(nth 2 binding)) (lambda (,(car binding)) ,@body)))
 
@@ -1100,7 +1121,7 @@ VARIABLE is the claimed value, or their list, in BODY."
 
 (defun bifrost-claim (stub)
   "Return the value of STUB; send the batch if the server has not told it.
-Signal the exception if its call failed.  The claim of an object is the stub itself."
+Signal the exception if its call failed.  Of an object it is the stub itself."
   (bifrost--check-stub stub)
   (let ((session (bifrost--stub-session stub)))
     (bifrost--outside session "claim")
@@ -1122,7 +1143,7 @@ Signal the exception if its call failed.  The claim of an object is the stub its
     (signal (car condition) (cdr condition))))
 
 (defun bifrost-list (iterator &optional max)
-  "Send the batch, and return the first values of ITERATOR, MAX or 1000 at most."
+  "Send the batch; return the first values of ITERATOR, MAX or 1000 at most."
   (let ((session (bifrost--iterator-session iterator))
         (type (car (bifrost--heading-results (bifrost--iterator-heading iterator)))))
     (bifrost-flush session)
@@ -1152,9 +1173,10 @@ Signal the exception if its call failed.  The claim of an object is the stub its
     (let* ((asked (bifrost--asked session))
            (answer (bifrost--ask-lines
                     session (if asked
-                                (concat "? " (mapconcat (lambda (stub)
-                                                          (format "@%d" (bifrost--stub-position stub)))
-                                                        asked ", ")
+                                (concat "? "
+                                        (mapconcat (lambda (stub)
+                                                     (format "@%d" (bifrost--stub-position stub)))
+                                                   asked ", ")
                                         "\n")
                               ;; A `flush' would be answered with all that has a name.
                               "? nil\n")))
@@ -1208,8 +1230,8 @@ Signal the exception if its call failed.  The claim of an object is the stub its
     living))
 
 (defun bifrost--asked (session)
-  "Return the living stubs of this batch of SESSION, and name those that may be objects.
-The names of dead objects are given back."
+  "Return the living stubs of this batch of SESSION.
+Those that may be objects get names; those of dead objects are given back."
   (let* ((kept (bifrost--kept session))
          (max (* 0.75 (alist-get 'handles_max (bifrost--limits session) most-positive-fixnum)))
          (objects (+ (bifrost--objects session) (length (bifrost--kept-names session)))))
@@ -1237,7 +1259,7 @@ The names of dead objects are given back."
 ;;;; Failures
 
 (defun bifrost--by-call (items call)
-  "Return a table of ITEMS by their calls, which the function CALL returns; the last ones stay."
+  "Return a table of ITEMS by the values of the function CALL."
   (let ((table (make-hash-table)))
     (seq-doseq (item items) (puthash (funcall call item) item table))
     table))
@@ -1254,7 +1276,8 @@ The names of dead objects are given back."
     failures))
 
 (defun bifrost--failure (told causes)
-  "Return the failure of the exception TOLD; CAUSES has those of its batch by their calls."
+  "Return the failure of the exception TOLD.
+CAUSES has all of its batch by their positions."
   (let ((root told) via calls unhandled)
     (while (setq unhandled (alist-get 'unhandled root))
       (push (alist-get 'name root) via)
@@ -1270,14 +1293,14 @@ The names of dead objects are given back."
      :calls (delq nil (cons (alist-get 'call root) calls)))))
 
 (defun bifrost--failed-condition (root via)
-  "Return the condition of the exception ROOT, for which the calls VIA were not run."
+  "Return the condition of the exception ROOT, for which VIA were not run."
   (let* ((refused (alist-get 'refused root))
          (name (or (alist-get 'signal root) refused "unhandled_exc"))
          (condition (intern (format "bifrost-%s-%s" (if refused "refused" "signal") name)))
          (values (mapcar (lambda (item)
                            (bifrost--plain (cdr (or (assq 'value item) (assq 'handle item)))))
                          (alist-get 'values root)))
-         (text (if refused (format "%s was refused: %s" (alist-get 'name root)
+         (text (if refused (format "%s was refused: %s" (alist-get 'name root "the batch")
                                    (alist-get 'text root))
                  (format "%s signals %s" (alist-get 'name root) name))))
     (unless (get condition 'error-conditions)
@@ -1317,8 +1340,9 @@ Lines of an open structure go on waiting."
             (let ((text (apply #'concat (reverse lines))))
               (cl-incf (bifrost--lines-sent session) (length lines))
               (if limit
-                  (with-timeout (limit (bifrost--lost session "the server has taken no more for %s seconds"
-                                                      limit))
+                  (with-timeout
+                      (limit (bifrost--lost session "the server has taken no more for %s seconds"
+                                            limit))
                     (process-send-string process text))
                 (process-send-string process text))
               (setq is-done t))
@@ -1360,7 +1384,8 @@ Lines of an open structure go on waiting."
          (end (and limit (+ (float-time) limit (bifrost--waits session))))
          (read-process-output-max (max read-process-output-max 65536)))
     (with-current-buffer (process-buffer process)
-      (while (progn (goto-char (point-min)) (not (search-forward "\n" nil t)))
+      (while (progn (goto-char (point-min))
+                    (not (search-forward "\n" (+ (point) bifrost-answer-bytes-max) t)))
         (when (> (buffer-size) bifrost-answer-bytes-max)
           (bifrost--lost session "an answer is longer than %d bytes" bifrost-answer-bytes-max))
         (let ((left (and end (- end (float-time)))))
@@ -1370,15 +1395,15 @@ Lines of an open structure go on waiting."
                       (save-excursion (goto-char (point-min)) (search-forward "\n" nil t)))
             (bifrost--lost session "the server has ended the session"))))
       (let* ((end (point))
-             (answer (condition-case nil (bifrost--parse (point-min) end)
-                       (error (bifrost--lost session "the server has sent a line that is no answer")))))
+             (answer (condition-case nil (bifrost--parse (point-min) end) (error 'none))))
         (delete-region (point-min) end)
         (unless (bifrost--object-p answer)
           (bifrost--lost session "the server has sent a line that is no answer"))
         answer))))
 
 (defun bifrost--parse (start end)
-  "Return the value of JSON between START and END: objects are alists, lists are vectors."
+  "Return the value of JSON between START and END.
+Objects are alists, and lists are vectors."
   (goto-char start)
   (prog1
       ;; The parser of Emacs takes no character 0.
@@ -1393,7 +1418,7 @@ Lines of an open structure go on waiting."
     (unless (= (point) (1- end)) (error "More than a value"))))
 
 (defun bifrost--object-p (value)
-  "Return true if VALUE is an object of JSON."
+  "Return non-nil if VALUE is an object of JSON."
   (and (listp value) (or (null value) (consp (car value)))))
 
 (defun bifrost--part (session answer part)
@@ -1422,7 +1447,7 @@ Lines of an open structure go on waiting."
    (t (json-encode-string text))))
 
 (defun bifrost--operand (session type value)
-  "Return the text of VALUE, a stub or a value, as an argument of TYPE in SESSION."
+  "Return the text of VALUE, a stub or a value, as one of TYPE in SESSION."
   (if (not (bifrost-stub-p value)) (bifrost--literal session type value)
     (prog1 (bifrost--name session value)
       (let ((own (bifrost--stub-type value)))
@@ -1448,15 +1473,16 @@ Lines of an open structure go on waiting."
       ('char (if (and (characterp value) (<= value #x10ffff) (not (<= #xd800 value #xdfff)))
                  (format "'\\u{%x}'" value)
                (funcall no)))
-      ('bytes (if (and (stringp value)
-                       (or (not (multibyte-string-p value)) (string-match-p "\\`[[:ascii:]]*\\'" value)))
+      ('bytes (if (and (stringp value) (or (not (multibyte-string-p value))
+                                           (string-match-p "\\`[[:ascii:]]*\\'" value)))
                   (concat "x\"" (encode-hex-string (string-to-unibyte value)) "\"")
                 (funcall no)))
       ('sequence
        (unless (or (proper-list-p value) (and (vectorp value) (not (stringp value))))
          (funcall no (concat (bifrost--type-text type) ": it is a list or a vector")))
        (let ((of (cdar (bifrost--type-parts type))))
-         (concat "{" (mapconcat (lambda (item) (bifrost--operand session of item)) value ", ") "}")))
+         (concat "{" (mapconcat (lambda (item) (bifrost--operand session of item)) value ", ")
+                 "}")))
       ('struct (bifrost--struct session type value no))
       ((or 'oneof 'maybe)
        (let* ((tag (if (consp value) (car value) value))
@@ -1467,7 +1493,7 @@ Lines of an open structure go on waiting."
       (_ (bifrost--misuse "a %s is a stub, not %S" (bifrost--type-text type) value)))))
 
 (defun bifrost--real (session value no)
-  "Return the text of the number VALUE as a real in SESSION, exactly; call NO if it is none."
+  "Return the text of VALUE as a real in SESSION, or call NO."
   (let ((real (if (integerp value) (float value) value)))
     (cond
      ((not (floatp real)) (funcall no))
@@ -1483,7 +1509,7 @@ Lines of an open structure go on waiting."
   (bifrost--name session (bifrost-call (bifrost-value session "real" real) 'div 0.0)))
 
 (defun bifrost--struct (session type value no)
-  "Return the text of the alist VALUE as a struct of TYPE in SESSION; call NO if it is none."
+  "Return the text of the alist VALUE as one of TYPE in SESSION, or call NO."
   (let ((parts (bifrost--type-parts type)) (text (bifrost--type-text type)))
     (unless (and (proper-list-p value) (cl-every #'consp value))
       (funcall no (concat text ": it is an alist")))
@@ -1509,9 +1535,10 @@ Lines of an open structure go on waiting."
       ((and 'null (guard (eq value :null))) nil)
       ((and 'char (guard (and (stringp value) (= (length value) 1)))) (aref value 0))
       ((and 'real (guard (numberp value))) (float value))
-      ((and 'real (guard (member value '("inf" "-inf" "nan"))))
+      ((and 'real (guard (member value '("inf" "-inf" "NaN"))))
        (pcase value ("inf" 1.0e+INF) ("-inf" -1.0e+INF) (_ 0.0e+NaN)))
-      ((and 'bytes (guard (stringp (alist-get 'bytes (car-safe (list value)))))) (bifrost--plain value))
+      ((and 'bytes (guard (and (consp value) (stringp (alist-get 'bytes value)))))
+       (bifrost--plain value))
       ((and 'sequence (guard (vectorp value)))
        (mapcar (lambda (item) (bifrost--read (cdar parts) item)) value))
       ((and 'map (guard (vectorp value)))

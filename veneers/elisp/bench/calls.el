@@ -23,29 +23,29 @@
     (forward-line -1)
     (buffer-substring (point) (point-max))))
 
-(defun bench-socket (socket calls)
-  "Write CALLS by hand to SOCKET."
+(defun bench-socket (socket count)
+  "Write COUNT calls by hand to SOCKET."
   (let (lines)
-    (dotimes (i calls)
+    (dotimes (i count)
       (push (concat "$a := $p.same_int(" (number-to-string i) ")\n") lines))
     (push "? $a\n" lines)
-    (unless (string-match-p (format "\"value\":%d\\b" (1- calls))
+    (unless (string-match-p (format "\"value\":%d\\b" (1- count))
                             (bench-collect socket (apply #'concat (nreverse lines))))
       (error "A wrong result"))))
 
-(defun bench-call (probe calls)
-  "Record CALLS of PROBE, each with a stub; claim the last one."
+(defun bench-call (probe count)
+  "Record COUNT calls of PROBE, each with a stub; claim the last one."
   (let (last)
-    (dotimes (i calls) (setq last (bifrost-call probe 'same_int i)))
-    (unless (= (bifrost-claim last) (1- calls)) (error "A wrong result"))))
+    (dotimes (i count) (setq last (bifrost-call probe 'same_int i)))
+    (unless (= (bifrost-claim last) (1- count)) (error "A wrong result"))))
 
-(defun bench-run (probe calls)
-  "Record CALLS of PROBE for their effect; claim a last one."
-  (dotimes (i (1- calls)) (bifrost-run probe 'same_int i))
+(defun bench-run (probe count)
+  "Record COUNT calls of PROBE for their effect; claim a last one."
+  (dotimes (i (1- count)) (bifrost-run probe 'same_int i))
   (unless (= (bifrost-claim (bifrost-call probe 'same_int 7)) 7) (error "A wrong result")))
 
-(defun bench-all (calls rounds)
-  "Measure batches of CALLS, ROUNDS of them."
+(defun bench-all (count rounds)
+  "Measure ROUNDS batches of COUNT calls."
   (when-let ((bytes (getenv "BIFROST_GC"))) (setq gc-cons-threshold (string-to-number bytes)))
   (let* ((url (getenv "BIFROST_URL"))
          (session (bifrost-connect url))
@@ -53,9 +53,9 @@
          (socket (make-network-process
                   :name "raw" :buffer (generate-new-buffer " *raw*") :family 'local :noquery t
                   :coding 'utf-8-unix :service (string-remove-prefix "unix://" url)))
-         (systems `((socket . ,(lambda () (bench-socket socket calls)))
-                    (bifrost-call . ,(lambda () (bench-call probe calls)))
-                    (bifrost-run . ,(lambda () (bench-run probe calls)))))
+         (systems `((socket . ,(lambda () (bench-socket socket count)))
+                    (bifrost-call . ,(lambda () (bench-call probe count)))
+                    (bifrost-run . ,(lambda () (bench-run probe count)))))
          times)
     (bifrost-claim (bifrost-> probe (same_int 0)))
     (bench-collect socket "hello 2 json name bench\n")
@@ -67,10 +67,10 @@
           (let ((end (float-time)))
             ;; The first round warms up.
             (when (> round 0)
-              (push (list (/ (* 1e6 (- end begun)) calls)
-                          (/ (* 1e6 (- gc-elapsed gc)) calls))
+              (push (list (/ (* 1e6 (- end begun)) count)
+                          (/ (* 1e6 (- gc-elapsed gc)) count))
                     (alist-get name times)))))))
-    (princ (format "batches of %d calls, us a call; %s, a collection after %d bytes\n" calls
+    (princ (format "batches of %d calls, us a call; %s, a collection after %d bytes\n" count
                    (cond ((and (fboundp 'subr-native-elisp-p)
                                (subr-native-elisp-p (symbol-function 'bifrost-call)))
                           "native")

@@ -201,9 +201,9 @@
         (dotimes (_ 500) (bifrost-> p fresh))
         (bifrost-flush s)
         (let ((kept (mapcar (lambda (_) (bifrost-> p fresh)) (number-sequence 1 16))))
+          ;; `should' would keep the stubs.
           (dolist (item kept)
-            (should (eq (bifrost-claim item) item))
-            (should (equal (bifrost-type item) "Item")))
+            (unless (eq (bifrost-claim item) item) (error "Another object")))
           (should (equal (bifrost-claim (bifrost-> (car kept) name)) "fresh"))))
       (should (= (bifrost-claim (bifrost-> p (same_int 1))) 1)))))
 

@@ -29,7 +29,7 @@
   (let ((process (make-process :name name :command command :connection-type 'pipe :noquery t
                                :sentinel #'ignore
                                :buffer (generate-new-buffer (concat " *" name "*"))))
-        (end (+ (float-time) 60)))
+        (end (+ (float-time) 30)))
     (with-current-buffer (process-buffer process)
       (while (not (progn (goto-char (point-min)) (re-search-forward ready nil t)))
         (unless (and (accept-process-output process (max 0.1 (- end (float-time))))
