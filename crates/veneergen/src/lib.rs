@@ -14,6 +14,7 @@ mod clang;
 mod cpp;
 mod custom;
 mod go;
+mod java;
 mod model;
 mod naming;
 mod python;
@@ -43,11 +44,14 @@ pub enum Lang {
     TypeScript,
     /// One package for the module `bifrost.dev/veneer`.
     Go,
+    /// One class for the package `org.bifrost.veneer`.
+    Java,
 }
 
 impl Lang {
     /// All languages.
-    pub const ALL: &[Lang] = &[Lang::Rust, Lang::C, Lang::Cpp, Lang::Python, Lang::TypeScript, Lang::Go];
+    pub const ALL: &[Lang] =
+        &[Lang::Rust, Lang::C, Lang::Cpp, Lang::Python, Lang::TypeScript, Lang::Go, Lang::Java];
 
     /// Returns its name in the command line.
     pub fn name(self) -> &'static str {
@@ -58,6 +62,7 @@ impl Lang {
             Lang::Python => "python",
             Lang::TypeScript => "typescript",
             Lang::Go => "go",
+            Lang::Java => "java",
         }
     }
 
@@ -104,6 +109,9 @@ pub enum GenerateError {
     /// The interface lacks a basic type.
     #[error("the interface has no type `{0}`")]
     NoBasicType(&'static str),
+    /// A name is none of a class in Java.
+    #[error("`{0}` is no name for the class: write a package and a name, as in `org.example.Database`")]
+    NoClass(String),
     /// There is no template to make a file of.
     #[error("there is no template: a file that ends in `.jinja` and does not begin with `_`")]
     NoTemplate,
@@ -133,6 +141,7 @@ pub fn generate(interface: &Interface, language: Lang) -> Result<Vec<(String, St
         Lang::Python => python::generate(interface),
         Lang::TypeScript => generate_typescript(interface, Ints::default()),
         Lang::Go => generate_go(interface, go::PACKAGE),
+        Lang::Java => generate_java(interface, None),
     }
 }
 
@@ -153,4 +162,16 @@ pub fn generate_typescript(
 /// See [`GenerateError`].
 pub fn generate_go(interface: &Interface, package: &str) -> Result<Vec<(String, String)>, GenerateError> {
     go::generate(interface, package)
+}
+
+/// As [`generate`], for Java with a class of that name. The package is a part of it; without a name
+/// it is `bifrost.BifrostStubs`.
+///
+/// # Errors
+/// See [`GenerateError`].
+pub fn generate_java(
+    interface: &Interface,
+    class: Option<&str>,
+) -> Result<Vec<(String, String)>, GenerateError> {
+    java::generate(interface, class.unwrap_or(java::CLASS))
 }
