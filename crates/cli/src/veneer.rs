@@ -7,7 +7,8 @@ use bifrost_native::Registry;
 use bifrost_server::program;
 use bifrost_session::Tables;
 use bifrost_veneergen::{
-    Ints, Lang, TEMPLATE, TablesLang, generate, generate_from, generate_go, generate_typescript, tables,
+    Ints, Lang, TEMPLATE, TablesLang, generate, generate_from, generate_go, generate_java, generate_typescript,
+    tables,
 };
 use bifrost_wire::Interface;
 use clap::builder::PossibleValuesParser;
@@ -26,6 +27,7 @@ use crate::failure::{Exit, Failure, Outcome};
 Examples:
   bifrost veneer --lang rust database.theta -o src
   bifrost veneer --lang rust --from unix:///run/bifrost/main -o src
+  bifrost veneer --lang java --class org.example.Database database.theta -o src/main/java
   bifrost veneer --from trader://trader.example.com/DataBase -o src
   bifrost veneer --template examples/templates/markdown database.theta -o docs
   bifrost veneer --lang rust database.theta -o src --check   for tests: fails if the files are stale")]
@@ -39,6 +41,9 @@ pub struct Args {
     /// The name of the package in Go [default: that of the folder of --output]
     #[arg(long, value_name = "NAME", value_parser = package_name)]
     package: Option<String>,
+    /// The class of the stubs in Java, with its package [default: bifrost.BifrostStubs]
+    #[arg(long, value_name = "NAME")]
+    class: Option<String>,
     /// Make files from templates of your own instead: each `NAME.jinja` in the folder makes the
     /// file `NAME`. docs/book/templates.md describes what templates get
     #[arg(long, value_name = "DIR", conflicts_with = "lang")]
@@ -120,6 +125,10 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
     if args.package.is_some() && !is_go {
         return Err(Failure::new(Exit::Usage, "`--package` is for `--lang go` only"));
     }
+    let is_java = args.lang == Lang::Java && args.template.is_none() && args.tables.is_none();
+    if args.class.is_some() && !is_java {
+        return Err(Failure::new(Exit::Usage, "`--class` is for `--lang java` only"));
+    }
     let files = match args.tables {
         Some(language) => tables(language).map(|text| vec![(language.file().to_owned(), text)]),
         None => match &args.template {
@@ -131,6 +140,7 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
                 generate_typescript(&interface(args, registry)?, args.ints.unwrap_or_default())
             }
             None if is_go => generate_go(&interface(args, registry)?, &package(args)?),
+            None if is_java => generate_java(&interface(args, registry)?, args.class.as_deref()),
             None => generate(&interface(args, registry)?, args.lang),
         },
     };

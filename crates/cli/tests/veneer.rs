@@ -94,6 +94,36 @@ fn packages_of_go_have_the_name_of_their_folder() {
     assert!(stderr(&refused).contains("`--package` is for `--lang go` only"), "{}", stderr(&refused));
 }
 
+/// `--class` names the class of the stubs in Java, which is in the folder of its package.
+#[test]
+fn the_class_of_java_is_chosen() {
+    let folder = tempfile::tempdir().unwrap();
+    let veneer = |language: &str, class: &[&str]| {
+        let mut command = bifrost();
+        command.args(["veneer", "--lang", language]).args(class).arg("-o").arg(folder.path());
+        command.arg(examples().join("database/database.theta")).output().unwrap()
+    };
+    let made = veneer("java", &["--class", "org.example.Database"]);
+    assert!(made.status.success(), "{}", stderr(&made));
+    let text = std::fs::read_to_string(folder.path().join("org/example/Database.java")).unwrap();
+    assert!(
+        text.contains("package org.example;") && text.contains("public final class Database {"),
+        "{text}"
+    );
+    assert!(veneer("java", &["--class", "org.example.Database", "--check"]).status.success());
+    assert!(veneer("java", &[]).status.success());
+    assert!(folder.path().join("bifrost/BifrostStubs.java").exists());
+    let wrong = veneer("java", &["--class", "Database"]);
+    assert!(
+        !wrong.status.success() && stderr(&wrong).contains("is no name for the class"),
+        "{}",
+        stderr(&wrong)
+    );
+    let refused = veneer("python", &["--class", "org.example.Database"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(stderr(&refused).contains("`--class` is for `--lang java` only"), "{}", stderr(&refused));
+}
+
 /// Comments of a type: above its definition, behind its head, and both.
 const COMMENTED: &str = "\
 % Above the first.

@@ -39,7 +39,8 @@ pub enum TablesLang {
 
 impl TablesLang {
     /// All languages.
-    pub const ALL: &[TablesLang] = &[TablesLang::Python, TablesLang::TypeScript, TablesLang::Go, TablesLang::Java];
+    pub const ALL: &[TablesLang] =
+        &[TablesLang::Python, TablesLang::TypeScript, TablesLang::Go, TablesLang::Java];
 
     /// Returns its name in the command line, which is that of its folder in `veneers`.
     pub fn name(self) -> &'static str {

@@ -61,10 +61,8 @@ pub(super) fn file(model: &Model, interface: &Interface, package: &str, class: &
         members.extend(t.contents.as_ref().and_then(|contents| value(t, contents)));
         members.push(object(model, t));
     }
-    let mut names = Vec::new();
     for f in &model.routines {
         members.extend(function(f, 2, Caller::Routine, &[]));
-        names.push(&f.name);
     }
     members.extend(model.exceptions.iter().map(|one| exception(model, one)));
     let all = members.join("\n\n");
@@ -175,9 +173,12 @@ fn described(interface: &Interface) -> String {
         pieces.extend(chars.chunks(STRING_CHARS_MAX).map(|piece| quoted(&piece.iter().collect::<String>())));
     }
     let parts: Vec<&[String]> = pieces.chunks(LINES_MAX).collect();
-    let join = |items: Vec<Code>| {
-        let items = std::iter::once(Code::text("\"\"")).chain(items).collect();
-        Code::call("String.join", items).line(6, "return ", ";")
+    let join = |mut items: Vec<Code>| {
+        let joined = match items.len() {
+            1 => items.remove(0),
+            _ => Code::call("String.join", std::iter::once(Code::text("\"\"")).chain(items).collect()),
+        };
+        joined.line(6, "return ", ";")
     };
     let calls = (0..parts.len()).map(|at| Code::text(format!("part{at}()"))).collect();
     let mut out = format!(

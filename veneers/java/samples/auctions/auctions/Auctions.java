@@ -457,7 +457,7 @@ public final class Auctions {
     private Described() {}
 
     static String json() {
-      return String.join("", part0());
+      return part0();
     }
 
     private static String part0() {

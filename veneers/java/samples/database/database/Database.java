@@ -957,7 +957,7 @@ public final class Database {
     private Described() {}
 
     static String json() {
-      return String.join("", part0());
+      return part0();
     }
 
     private static String part0() {

@@ -231,7 +231,7 @@ public final class Lists {
     private Described() {}
 
     static String json() {
-      return String.join("", part0());
+      return part0();
     }
 
     private static String part0() {

@@ -624,7 +624,7 @@ public final class Points {
     private Described() {}
 
     static String json() {
-      return String.join("", part0());
+      return part0();
     }
 
     private static String part0() {

@@ -144,7 +144,7 @@ public final class ContentsType<S extends Contents<C>, C> extends Type<S> {
     return new ContentsType<>(theta, stubs, make, isByValue, form, numbers);
   }
 
-  private static <V> Form elementsOf(Supplier<? extends Type<?>> element) {
+  private static Form elementsOf(Supplier<? extends Type<?>> element) {
     return new Form() {
       @Override
       public List<Object> operands(Object contents) {
@@ -360,11 +360,7 @@ public final class ContentsType<S extends Contents<C>, C> extends Type<S> {
    * @param <C> the sealed interface of the contents
    */
   public static <S extends Contents<C>, C> ContentsType<S, C> oneof(
-      String theta,
-      Stubs stubs,
-      Function<Session, S> make,
-      List<Tag<C>> tags,
-      int... numbers) {
+      String theta, Stubs stubs, Function<Session, S> make, List<Tag<C>> tags, int... numbers) {
     Form form =
         new Form() {
           @Override

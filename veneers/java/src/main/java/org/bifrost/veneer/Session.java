@@ -285,7 +285,7 @@ public final class Session implements AutoCloseable {
 
   /** Makes the exception of a signal: of the program's class, if there is one. */
   SignalException signalException(Failure failure, Failure.Signal signal) {
-    for (SignalType type : stubs().signals) {
+    for (SignalType type : stubs().signals()) {
       if (!type.signal().equals(signal.name())) {
         continue;
       }

@@ -36,6 +36,16 @@ public class SignalException extends BifrostException {
     return values;
   }
 
+  /**
+   * Returns a value, which has the type of its heading; for generated code.
+   *
+   * @param <V> the type
+   */
+  @SuppressWarnings({"unchecked", "TypeParameterUnusedInFormals"})
+  protected final <V> V value(int at) {
+    return (V) values.get(at);
+  }
+
   /** Returns the places in the server's program where a {@code failure} arose, if it shows them. */
   public List<Place> places() {
     return signal.places();

@@ -18,9 +18,12 @@ public final class Stubs {
   private int @Nullable [][] basic;
   private int @Nullable [][] builtin;
   private int @Nullable [] operators;
-  final List<? extends SignalType> signals;
+  private final Supplier<? extends List<? extends SignalType>> signals;
 
-  private Stubs(byte[] digest, Supplier<String> json, List<? extends SignalType> signals) {
+  private Stubs(
+      byte[] digest,
+      Supplier<String> json,
+      Supplier<? extends List<? extends SignalType>> signals) {
     this.digest = digest;
     this.json = json;
     this.signals = signals;
@@ -35,7 +38,7 @@ public final class Stubs {
    *     methods put, full and get of that
    * @param builtin the numbers of the built-in types: the same, and the first method
    * @param operators the numbers of the methods behind operators
-   * @param signals the types of the program's exceptions
+   * @param signals the types of the program's exceptions; their classes may need these constants
    */
   public static Stubs of(
       String digest,
@@ -43,12 +46,12 @@ public final class Stubs {
       int[][] basic,
       int[][] builtin,
       int[] operators,
-      List<? extends SignalType> signals) {
+      Supplier<? extends List<? extends SignalType>> signals) {
     byte[] bytes = HexFormat.of().parseHex(digest);
     if (bytes.length != DIGEST_BYTES) {
       throw new IllegalArgumentException("a digest has 32 bytes");
     }
-    Stubs stubs = new Stubs(bytes, json, List.copyOf(signals));
+    Stubs stubs = new Stubs(bytes, json, signals);
     stubs.basic = basic.clone();
     stubs.builtin = builtin.clone();
     stubs.operators = operators.clone();
@@ -57,9 +60,14 @@ public final class Stubs {
 
   /** Returns the constants of an interface by its description alone. */
   static Stubs of(byte[] digest, Interface own, List<? extends SignalType> signals) {
-    Stubs stubs = new Stubs(digest, () -> "", signals);
+    Stubs stubs = new Stubs(digest, () -> "", () -> signals);
     stubs.described = own;
     return stubs;
+  }
+
+  /** Returns the types of the program's exceptions. */
+  List<? extends SignalType> signals() {
+    return signals.get();
   }
 
   /** Returns the interface that the stubs were made from. */

@@ -951,7 +951,7 @@ public final class Vectors {
     private Described() {}
 
     static String json() {
-      return String.join("", part0());
+      return part0();
     }
 
     private static String part0() {
