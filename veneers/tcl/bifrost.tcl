@@ -29,12 +29,14 @@ namespace eval ::bifrost {
     variable answerBytesMax [expr {64 << 20}]
     # The nesting of arrays and objects in an answer.
     variable jsonDepthMax 200
+    # Exceptions that a session knows when they are over.
+    variable historyMax 1000
     # The longest wait of a live batch, in milliseconds, before it waits again.
     variable liveMs 10000
     # Stubs that are kept before the session looks for those that nobody holds any more.
     variable sweepMin 256
-    # Results of a batch before it looks for those that nobody holds; if as many are held, the batch
-    # is sent.
+    # Results of a batch before it looks for those that nobody holds; if three quarters of so many are
+    # held, the batch is sent.
     variable batchMax 4000
     # Results with a name that a session holds. The server has 10000 names.
     variable namesMax 9000
@@ -65,15 +67,11 @@ proc ::bifrost::json::read {text} {
     set tokens [regexp -all -inline $token $text]
     set at 0
     set value [Value 0]
-    if {$at < [llength $tokens]} {
-        Fail "more follows the value"
-    }
+    if {$at < [llength $tokens]} { Fail "more follows the value" }
     return $value
 }
 
-proc ::bifrost::json::Fail {why} {
-    throw {BIFROST -json} "no JSON: $why"
-}
+proc ::bifrost::json::Fail {why} { throw {BIFROST -json} "no JSON: $why" }
 
 # Reads the value at `at` of the caller's `tokens`.
 proc ::bifrost::json::Value {depth} {
@@ -119,16 +117,10 @@ proc ::bifrost::json::Object {depth} {
     }
     while 1 {
         set key [Next]
-        if {![string match {"?*} $key]} {
-            Fail "`$key` is no name of a field"
-        }
+        if {![string match {"?*} $key]} { Fail "`$key` is no name of a field" }
         set key [String $key]
-        if {[dict exists $values $key]} {
-            Fail "the field `$key` is there twice"
-        }
-        if {[Next] ne ":"} {
-            Fail "no `:` follows the name of a field"
-        }
+        if {[dict exists $values $key]} { Fail "the field `$key` is there twice" }
+        if {[Next] ne ":"} { Fail "no `:` follows the name of a field" }
         dict set values $key [Value $depth]
         switch -- [Next] , {} \} { return [list object $values] } default { Fail "an object has no end" }
     }
@@ -144,15 +136,11 @@ proc ::bifrost::json::Next {} {
 # The characters of a string with its quotes.
 proc ::bifrost::json::String {token} {
     set text [string range $token 1 end-1]
-    if {[string first \\ $text] < 0} {
-        return $text
-    }
+    if {[string first \\ $text] < 0} { return $text }
     # Surrogates come in pairs.
     set units [string map {\\\\ {}} $text]
     regsub -all {\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}} $units {} units
-    if {[regexp {\\u[dD][89a-fA-F]} $units]} {
-        Fail "half a pair of surrogates"
-    }
+    if {[regexp {\\u[dD][89a-fA-F]} $units]} { Fail "half a pair of surrogates" }
     # The escapes of JSON are also those of Tcl.
     return [subst -nocommands -novariables $text]
 }
@@ -163,7 +151,8 @@ proc ::bifrost::json::quote {text} {
         variable escapes
         set text [string map $escapes $text]
     }
-    if {![string is ascii $text] && [regexp {\xed[\xa0-\xbf]} [encoding convertto utf-8 $text]]} {
+    if {![string is ascii $text] && ([catch {encoding convertto utf-8 $text} bytes]
+        || [regexp {\xed[\xa0-\xbf]} $bytes])} {
         throw {BIFROST -usage} "a text has half a pair of surrogates, which is no character"
     }
     return "\"$text\""
@@ -180,9 +169,7 @@ apply {{} {
 
 # Splits a type: its name, and pairs of a field's name and its type.
 proc ::bifrost::Parts {type} {
-    if {![regexp {^([\w.]+)\[(.*)\]$} $type -> name inner]} {
-        return [list $type]
-    }
+    if {![regexp {^([\w.]+)\[(.*)\]$} $type -> name inner]} { return [list $type] }
     return [list $name {*}[Items $inner]]
 }
 
@@ -211,9 +198,7 @@ proc ::bifrost::Items {text} {
 proc ::bifrost::Headings {text} {
     set headings {}
     foreach line [split $text \n] {
-        if {![regexp {^  ([\w.]+) (\(.*)$} $line -> name rest]} {
-            continue
-        }
+        if {![regexp {^  ([\w.]+) (\(.*)$} $line -> name rest]} { continue }
         lassign [Group $rest] parameters rest
         set results {}
         set yields 0
@@ -235,9 +220,7 @@ proc ::bifrost::Group {text} {
     foreach at [regexp -all -inline -indices {[()]} $text] {
         set at [lindex $at 0]
         incr depth [expr {[string index $text $at] eq "(" ? 1 : -1}]
-        if {!$depth} {
-            break
-        }
+        if {!$depth} { break }
     }
     set types [lmap item [Items [string range $text 1 $at-1]] {lindex $item 1}]
     return [list $types [string range $text $at+1 end]]
@@ -245,24 +228,18 @@ proc ::bifrost::Group {text} {
 
 # ----- values
 
-proc ::bifrost::Wrong {text} {
-    return -code error -errorcode {BIFROST -usage} $text
-}
+proc ::bifrost::Wrong {text} { return -code error -errorcode {BIFROST -usage} $text }
 
 # A value of JSON as one of Tcl, by its type; without a type as far as JSON tells.
 proc ::bifrost::Decode {type json} {
     lassign $json kind value
     switch -- $type/$kind {
         int/number {
-            if {[string is entier -strict $value]} {
-                return $value
-            }
+            if {[string is entier -strict $value]} { return $value }
         }
         real/number { return [expr {double($value)}] }
         real/string {
-            if {$value in {inf -inf nan}} {
-                return [string map {inf Inf nan NaN} $value]
-            }
+            if {$value in {inf -inf nan}} { return [string map {inf Inf nan NaN} $value] }
         }
         bool/boolean - string/string - char/string - null/null { return $value }
         bytes/object {
@@ -271,9 +248,7 @@ proc ::bifrost::Decode {type json} {
             }
         }
         default {
-            if {$type ni $::bifrost::basic} {
-                return [Contents $type $kind $value]
-            }
+            if {$type ni $::bifrost::basic} { return [Contents $type $kind $value] }
         }
     }
     throw {BIFROST -connect} "the server has sent a value that is no $type"
@@ -299,9 +274,7 @@ proc ::bifrost::Contents {type kind value} {
         }
         struct/object - record/object - oneof/object - maybe/object {
             array set types [concat {*}$parts]
-            if {$name eq "maybe"} {
-                array set types [list some [lindex $parts 0 1] none null]
-            }
+            if {$name eq "maybe"} { array set types [list some [lindex $parts 0 1] none null] }
             return [dict map {field item} $value {
                 Decode [expr {[info exists types($field)] ? $types($field) : "any"}] $item
             }]
@@ -320,9 +293,7 @@ proc ::bifrost::Contents {type kind value} {
 # `failed` has, for a call, the exceptions of its receiver and arguments from earlier batches.
 proc ::bifrost::Exceptions {told failed} {
     set causes {}
-    foreach json $told {
-        dict set causes [Field $json call 0] $json
-    }
+    foreach json $told { dict set causes [Field $json call 0] $json }
     return [lmap json $told {Exception $json $causes $failed}]
 }
 
@@ -340,9 +311,7 @@ proc ::bifrost::Exception {json causes failed} {
         set unhandled [lindex [dict get $root unhandled] 1]
         if {[dict exists $failed $call]} {
             set earlier [lindex [dict get $failed $call] [Field $unhandled argument 0]]
-            if {$earlier ne ""} {
-                break
-            }
+            if {$earlier ne ""} { break }
         }
         # A cause stands before what was not run because of it.
         set cause [Field $unhandled cause 0]
@@ -353,9 +322,7 @@ proc ::bifrost::Exception {json causes failed} {
         set root [dict get $causes $cause]
     }
     if {$earlier ne ""} {
-        foreach key {name values rounds} {
-            set $key [dict get $earlier $key]
-        }
+        foreach key {name values rounds} { set $key [dict get $earlier $key] }
         set text [dict get $earlier said]
         lappend via {*}[dict get $earlier via]
     } else {
@@ -367,15 +334,11 @@ proc ::bifrost::Exception {json causes failed} {
             set text "[Field $root name {a call}] was refused: [Field $root text {no text}]"
         } else {
             set text "[Field $root name {a call}] signals $name"
-            if {[llength $values]} {
-                append text "([join $values {, }])"
-            }
+            if {[llength $values]} { append text "([join $values {, }])" }
         }
     }
     set said $text
-    if {[llength $via]} {
-        append text "; not run: [join [lreverse $via] {, }]"
-    }
+    if {[llength $via]} { append text "; not run: [join [lreverse $via] {, }]" }
     return [dict create name $name values $values rounds $rounds via $via text $text said $said \
         call [Field $json call 0] calls $calls id [incr ::bifrost::count]]
 }
@@ -387,9 +350,7 @@ proc ::bifrost::Field {object name default} {
 
 # A value of an exception: an object is its handle.
 proc ::bifrost::Signalled {object} {
-    if {[dict exists $object value]} {
-        return [Decode any [dict get $object value]]
-    }
+    if {[dict exists $object value]} { return [Decode any [dict get $object value]] }
     return [Field $object handle {}]
 }
 
@@ -401,9 +362,7 @@ proc ::bifrost::Lost {what} {
 
 # Raises an exception: its code is BIFROST, its name, and its dict.
 proc ::bifrost::Raise {exception {text {}}} {
-    if {$text eq ""} {
-        set text [dict get $exception text]
-    }
+    if {$text eq ""} { set text [dict get $exception text] }
     return -code error -errorcode [list BIFROST [dict get $exception name] $exception] $text
 }
 
@@ -491,9 +450,7 @@ oo::class create ::bifrost::Session {
         set timeout ${-timeout}
         my Connect $url
         set hello "hello 2 json name [json::quote ${-name}]"
-        if {${-token} ne ""} {
-            append hello " token [json::quote ${-token}]"
-        }
+        if {${-token} ne ""} { append hello " token [json::quote ${-token}]" }
         my Say $hello
         # The limits come with the welcome.
         my Say limits
@@ -501,7 +458,12 @@ oo::class create ::bifrost::Session {
         if {[dict exists $welcome error]} {
             my Lost [Field $welcome text [Field $welcome error {no text}]]
         }
-        set limits [dict map {name value} [my Part [my Answer] limits object] {lindex $value 1}]
+        set limits [dict map {name value} [my Part [my Answer] limits object] {
+            if {![string is entier -strict [lindex $value 1]]} {
+                my Lost "the server has sent a limit that is no number"
+            }
+            lindex $value 1
+        }]
         # A batch is sent by itself before it reaches a limit of the server.
         set full(position) [expr {0.75 * [my Limit futures_max]}]
         set full(commands) [expr {0.75 * [my Limit batch_commands_max]}]
@@ -518,9 +480,7 @@ oo::class create ::bifrost::Session {
     }
 
     destructor {
-        if {[info exists socket]} {
-            catch {chan close $socket}
-        }
+        if {[info exists socket]} { catch {chan close $socket} }
     }
 
     # The number of the session, for logs, and the name of the server.
@@ -535,19 +495,17 @@ oo::class create ::bifrost::Session {
     method lookup {name type} {
         my Outside lookup
         set type [my Type $type]
+        my Room
         return [my Record "lookup [json::quote $name]: $type" $type lookup]
     }
 
     # A cell for values of a type, with a value if one is given.
     method cell {type args} {
-        if {[llength $args] > 1} {
-            Wrong "a cell has one value at most"
-        }
+        if {[llength $args] > 1} { Wrong "a cell has one value at most" }
         set type [my Type $type]
+        my Room
         set cell [my Record "cell $type" "cell\[$type\]" cell]
-        if {[llength $args]} {
-            $cell put [lindex $args 0]
-        }
+        if {[llength $args]} { $cell put [lindex $args 0] }
         return $cell
     }
 
@@ -556,9 +514,7 @@ oo::class create ::bifrost::Session {
         set type [my Type $type]
         my Room
         set operand [my Operand $type $value]
-        if {[string index $operand 0] eq "\{"} {
-            set operand "value $type $operand"
-        }
+        if {[string index $operand 0] eq "\{"} { set operand "value $type $operand" }
         return [my Record $operand $type value]
     }
 
@@ -627,9 +583,7 @@ oo::class create ::bifrost::Session {
                 my Line "then [my Condition $test]"
             }
             my Body block $then
-            if {$word ne ""} {
-                my Line else
-            }
+            if {$word ne ""} { my Line else }
             if {$word eq "else"} {
                 my Body block [lindex $args 1]
             } elseif {$word eq "elseif"} {
@@ -693,15 +647,11 @@ oo::class create ::bifrost::Session {
     # Defines a procedure of this session: `procedure twice {n int} int {$n * 2}`. Returns the command
     # that calls it. With an empty type of the result the body returns nothing.
     method procedure {name parameters result body} {
-        if {$depth} {
-            Wrong "a procedure stands outside other structures"
-        }
+        if {$depth} { Wrong "a procedure stands outside other structures" }
         if {![regexp {^\w+$} $name] || [llength $parameters] % 2} {
             Wrong "write `procedure NAME {?VARIABLE TYPE ...?} RESULT BODY`"
         }
-        if {[info exists procedures($name)]} {
-            Wrong "the session has a procedure `$name`"
-        }
+        if {[info exists procedures($name)]} { Wrong "the session has a procedure `$name`" }
         set result [expr {$result eq "" ? "" : [my Type $result]}]
         set wanted [lmap {variable type} $parameters {my Type $type}]
         set returns $result
@@ -709,9 +659,7 @@ oo::class create ::bifrost::Session {
         my Structure {
             my Line "procedure $name [my Variables $parameters][expr {$result eq "" ? "" : " returns $result"}]"
             set value [my Body procedure $body]
-            if {$result ne ""} {
-                my Line "return [my Operand $result $value]"
-            }
+            if {$result ne ""} { my Line "return [my Operand $result $value]" }
             my Line end
         }
         set procedures($name) [list $name $wanted [expr {$result eq "" ? {} : [list $result]}] 0]
@@ -723,9 +671,7 @@ oo::class create ::bifrost::Session {
 
     # Ends a procedure's run early, with its result.
     method return {args} {
-        if {"procedure" ni $places} {
-            Wrong "return stands in a procedure"
-        }
+        if {"procedure" ni $places} { Wrong "return stands in a procedure" }
         if {[llength $args] != ($returns ne "")} {
             Wrong "this procedure returns [expr {$returns eq "" ? "nothing" : "one $returns"}]"
         }
@@ -739,6 +685,7 @@ oo::class create ::bifrost::Session {
         my Outside rows
         my Iterate rows $iterator [llength $variables]
         set wanted [lmap type $columnTypes {my Type $type}]
+        my Room
         set rows [my Record "rows [join $wanted {, }]" rows rows]
         set columns($rows) $wanted
         my Structure {
@@ -776,9 +723,7 @@ oo::class create ::bifrost::Session {
             Wrong "a transaction is tried from 0 (as the server likes) to 65535 times"
         }
         set command transaction
-        if {${-tries}} {
-            append command " [expr {${-tries}}]"
-        }
+        if {${-tries}} { append command " [expr {${-tries}}]" }
         if {${-batch} ne ""} {
             lassign ${-batch} client number
             if {![regexp {^[0-9a-f]{32}$} $client] || ![regexp {^(0|[1-9]\d*)$} $number]} {
@@ -810,9 +755,7 @@ oo::class create ::bifrost::Session {
         # It is not committed after a failure, which says more than its own.
         if {[info exists errors($done)]} {
             foreach failure $failures {
-                if {[dict get $failure name] ne "Unseen"} {
-                    Raise $failure
-                }
+                if {[dict get $failure name] ne "Unseen"} { Raise $failure }
             }
         }
         $done claim
@@ -844,6 +787,7 @@ oo::class create ::bifrost::Session {
         if {![regexp {^(0|[1-9]\d{0,17})$} $milliseconds]} {
             Wrong "`$milliseconds` are no milliseconds"
         }
+        my Room
         incr waits $milliseconds
         return [my Record "wait $milliseconds" bool wait]
     }
@@ -878,13 +822,11 @@ oo::class create ::bifrost::Session {
     # Sends the batch. Returns the exceptions that nobody has claimed.
     method flush {} {
         my Outside flush
-        if {!$commands} {
-            return {}
-        }
+        if {!$commands} { return {} }
         return [my Flush]
     }
 
-    # The exceptions of all batches, the oldest first.
+    # The last exceptions, of all batches, the oldest first.
     method history {} { return $history }
 
     # The limits of the session, by their names.
@@ -892,9 +834,7 @@ oo::class create ::bifrost::Session {
 
     # What the server knows of a type, or of all; the commands of the batch.
     method describe {{type {}}} {
-        if {![regexp {^[\w.:,\[\] ]*$} $type]} {
-            Wrong "`$type` is no type"
-        }
+        if {![regexp {^[\w.:,\[\] ]*$} $type]} { Wrong "`$type` is no type" }
         return [my Ask "describe $type" text string]
     }
     method explain {} { return [my Ask explain text string] }
@@ -902,13 +842,9 @@ oo::class create ::bifrost::Session {
     # Sends the batch, and ends the session; its results stay. The command of the session is
     # deleted by `destroy`.
     method close {} {
-        if {![info exists socket]} {
-            return
-        }
+        if {![info exists socket]} { return }
         my Ready
-        if {!$depth} {
-            my flush
-        }
+        if {!$depth} { my flush }
         my Say bye
         my Answer
         my Hang "the session has ended"
@@ -1012,9 +948,7 @@ oo::class create ::bifrost::Session {
             set operands [lmap operand [concat [list $receiver] $arguments] {
                 expr {[info exists errors($operand)] ? $errors($operand) : ""}
             }]
-            if {$receiver eq ""} {
-                set operands [lrange $operands 1 end]
-            }
+            if {$receiver eq ""} { set operands [lrange $operands 1 end] }
             dict set failed [string range [lindex $stubs([lindex $made 0]) 0] 1 end] $operands
         }
         return [expr {$count < 2 ? $stub : $made}]
@@ -1032,9 +966,7 @@ oo::class create ::bifrost::Session {
         my CheckCount $heading $arguments
         lassign $heading name parameters
         set operands [lmap type $parameters value $arguments {my Operand $type $value}]
-        if {$receiver ne ""} {
-            set name [my Receiver $receiver].$name
-        }
+        if {$receiver ne ""} { set name [my Receiver $receiver].$name }
         return "${name}([join $operands {, }])"
     }
 
@@ -1058,6 +990,8 @@ oo::class create ::bifrost::Session {
         my flush
         lassign $iterators($stub) receiver heading arguments
         set answer [my Ask "list $max [my CallText $receiver $heading $arguments]"]
+        # It has ended the batch.
+        lassign {0 0 0 0} position commands bytes quick
         set exceptions [my Part $answer exceptions array]
         if {[llength $exceptions]} {
             Raise [lindex [Exceptions [lmap json $exceptions {lindex $json 1}] {}] 0]
@@ -1118,9 +1052,7 @@ oo::class create ::bifrost::Session {
     }
 
     method Leave {word} {
-        if {"loop" ni $places} {
-            Wrong "$word stands in a loop"
-        }
+        if {"loop" ni $places} { Wrong "$word stands in a loop" }
         my Line $word
     }
 
@@ -1154,9 +1086,7 @@ oo::class create ::bifrost::Session {
                 lmap item [lindex $row 1] column $columns($stub) {Decode $column $item}
             }]
         }
-        if {[dict exists $result value]} {
-            return [Decode $type [dict get $result value]]
-        }
+        if {[dict exists $result value]} { return [Decode $type [dict get $result value]] }
         return $stub
     }
 
@@ -1166,9 +1096,7 @@ oo::class create ::bifrost::Session {
     method Structure {record} {
         my Ready
         set max [my Limit depth_max]
-        if {$depth >= $max} {
-            Wrong "structures nest $max deep at most"
-        }
+        if {$depth >= $max} { Wrong "structures nest $max deep at most" }
         set quick 0
         if {!$depth} {
             lassign {} block places
@@ -1184,18 +1112,14 @@ oo::class create ::bifrost::Session {
             set block [lrange $block 0 $count-1]
             # Their positions are given again.
             foreach stub [lrange $inner $first end] {
-                if {[info exists stubs($stub)]} {
-                    lset stubs($stub) 3 -1
-                }
+                if {[info exists stubs($stub)]} { lset stubs($stub) 3 -1 }
             }
             return -options $options $result
         }
         if {!$depth} {
             set recorded $block
             set block {}
-            foreach line $recorded {
-                my Append $line
-            }
+            foreach line $recorded { my Append $line }
             incr commands $blockCommands
         }
     }
@@ -1218,9 +1142,7 @@ oo::class create ::bifrost::Session {
     }
 
     method Outside {what} {
-        if {$depth} {
-            Wrong "$what stands outside structures"
-        }
+        if {$depth} { Wrong "$what stands outside structures" }
         if {$transaction && $what in {claim flush commit abort transaction wait list}} {
             Wrong "$what stands outside transactions"
         }
@@ -1243,9 +1165,7 @@ oo::class create ::bifrost::Session {
         if {[string is integer -strict $state] && !($depth && $state == $blocks)} {
             Wrong "the stub of $what ended with its structure"
         }
-        if {$reference eq ""} {
-            Wrong "the $type of $what is no value"
-        }
+        if {$reference eq ""} { Wrong "the $type of $what is no value" }
         return $reference
     }
 
@@ -1265,9 +1185,7 @@ oo::class create ::bifrost::Session {
     # The same, for the condition of a structure.
     method Condition {test} {
         set operand [my Operand bool $test]
-        if {[info exists stubs($test)]} {
-            return [my Receiver $test]
-        }
+        if {[info exists stubs($test)]} { return [my Receiver $test] }
         my Line "@[incr position] := $operand"
         return @$position
     }
@@ -1300,9 +1218,7 @@ oo::class create ::bifrost::Session {
         my Strange $value
         switch -- $type {
             null {
-                if {$value ne ""} {
-                    Wrong "nil is an empty string, not `$value`"
-                }
+                if {$value ne ""} { Wrong "nil is an empty string, not `$value`" }
                 return nil
             }
             int { Wrong "`$value` is no int" }
@@ -1314,9 +1230,7 @@ oo::class create ::bifrost::Session {
                 return $real
             }
             bool {
-                if {![string is boolean -strict $value]} {
-                    Wrong "`$value` is no bool"
-                }
+                if {![string is boolean -strict $value]} { Wrong "`$value` is no bool" }
                 return [expr {$value ? "true" : "false"}]
             }
             string { return [json::quote $value] }
@@ -1340,27 +1254,17 @@ oo::class create ::bifrost::Session {
     method Compound {type value} {
         set parts [lassign [Parts $type] name]
         if {$name in {sequence array vector list}} {
-            if {![string is list $value]} {
-                Wrong "a $type is a list"
-            }
+            if {![string is list $value]} { Wrong "a $type is a list" }
             set items [lmap item $value {my Operand [lindex $parts 0 1] $item}]
             return "{[join $items {, }]}"
         }
-        if {$name ni {struct record oneof maybe}} {
-            Wrong "a $type is a stub, not `$value`"
-        }
-        if {![string is list $value] || [llength $value] % 2} {
-            Wrong "a $type is a dict"
-        }
+        if {$name ni {struct record oneof maybe}} { Wrong "a $type is a stub, not `$value`" }
+        if {![string is list $value] || [llength $value] % 2} { Wrong "a $type is a dict" }
         if {$name in {oneof maybe}} {
             set tags [expr {$name eq "oneof" ? [concat {*}$parts] : [list some [lindex $parts 0 1] none null]}]
             lassign $value tag item
-            if {[llength $value] != 2} {
-                Wrong "a $type is a dict with its tag"
-            }
-            if {![dict exists $tags $tag]} {
-                Wrong "a $type has no tag `$tag`"
-            }
+            if {[llength $value] != 2} { Wrong "a $type is a dict with its tag" }
+            if {![dict exists $tags $tag]} { Wrong "a $type has no tag `$tag`" }
             return "{$tag: [my Operand [dict get $tags $tag] $item]}"
         }
         foreach field [dict keys $value] {
@@ -1370,9 +1274,7 @@ oo::class create ::bifrost::Session {
         }
         set items [lmap part $parts {
             lassign $part field inner
-            if {![dict exists $value $field]} {
-                Wrong "a $type has the field `$field`"
-            }
+            if {![dict exists $value $field]} { Wrong "a $type has the field `$field`" }
             string cat $field ": " [my Operand $inner [dict get $value $field]]
         }]
         return "{[join $items {, }]}"
@@ -1382,9 +1284,7 @@ oo::class create ::bifrost::Session {
 
     # The full name of a type, whose methods are known from then on.
     method Type {type} {
-        if {[info exists types($type)]} {
-            return $types($type)
-        }
+        if {[info exists types($type)]} { return $types($type) }
         try {
             set text [my describe $type]
         } trap {BIFROST -line} {} {
@@ -1397,9 +1297,7 @@ oo::class create ::bifrost::Session {
         set types($name) $name
         set methods($name) [Headings $text]
         dict for {method heading} $methods($name) {
-            if {$method ni $::bifrost::words} {
-                my Learn $name $method $heading
-            }
+            if {$method ni $::bifrost::words} { my Learn $name $method $heading }
         }
         dict for {operator method} $::bifrost::operators {
             if {[dict exists $methods($name) $method]} {
@@ -1424,9 +1322,7 @@ oo::class create ::bifrost::Session {
             Wrong "this is no object: its word is claim, or it is for foreach"
         }
         set name [my Type $type]
-        if {[info exists headings($name,$method)]} {
-            return $headings($name,$method)
-        }
+        if {[info exists headings($name,$method)]} { return $headings($name,$method) }
         if {![dict exists $methods($name) $method]} {
             Wrong "$type has no method `$method`; it has: [join [lsort [dict keys $methods($name)]] {, }]"
         }
@@ -1435,9 +1331,8 @@ oo::class create ::bifrost::Session {
 
     # ----- stubs
 
-    # Records a command that has a result.
+    # Records a command that has a result, for which there is `Room`.
     method Record {text type what} {
-        my Room
         my Fits $text
         set stub [my Stub $type $what]
         my Line "[lindex $stubs($stub) 0] := $text"
@@ -1446,9 +1341,7 @@ oo::class create ::bifrost::Session {
 
     # A stub for the next result of the batch.
     method Stub {type what {call {}}} {
-        if {$problem ne ""} {
-            my Ready
-        }
+        if {$problem ne ""} { my Ready }
         incr position
         set stub ${space}::a[incr names]
         set stubs($stub) [list @$position $type $what [expr {$depth ? $blocks : ""}] {*}$call]
@@ -1464,9 +1357,7 @@ oo::class create ::bifrost::Session {
     # Forgets a stub, and its name.
     method Forget {stub} {
         set reference [lindex $stubs($stub) 0]
-        if {[string index $reference 0] eq "\$"} {
-            lappend freed $reference
-        }
+        if {[string index $reference 0] eq "\$"} { lappend freed $reference }
         unset -nocomplain stubs($stub) told($stub) errors($stub) columns($stub) iterators($stub) pinned($stub)
         interp alias {} $stub {}
     }
@@ -1477,9 +1368,7 @@ oo::class create ::bifrost::Session {
         set isPlain [expr {$which eq "batch" && ![array size columns]}]
         set held {}
         foreach stub $list count [References $list] {
-            if {![info exists stubs($stub)]} {
-                continue
-            }
+            if {![info exists stubs($stub)]} { continue }
             if {$isPlain && $count eq $floor} {
                 # As `Forget`, in a hurry.
                 unset stubs($stub)
@@ -1501,9 +1390,7 @@ oo::class create ::bifrost::Session {
 
     # Fails if nothing can be recorded.
     method Ready {} {
-        if {$problem ne ""} {
-            throw {BIFROST -connect} $problem
-        }
+        if {$problem ne ""} { throw {BIFROST -connect} $problem }
     }
 
     # A limit of the session; another server may have none of this name.
@@ -1512,25 +1399,18 @@ oo::class create ::bifrost::Session {
     # Sends the batch if it is nearly full. References are good for lines that follow this. Counts
     # the calls that `Invoke` may record before it has to look again.
     method Room {} {
-        if {$depth || $transaction} {
-            return
-        }
-        if {[llength $batch] >= $::bifrost::batchMax} {
-            my Sweep batch
-        }
-        set room [my Left]
-        if {$room <= 0} {
+        if {$depth || $transaction} { return }
+        set isLong [expr {[llength $batch] >= $::bifrost::batchMax}]
+        if {$isLong} { my Sweep batch }
+        if {$isLong && 4 * [llength $batch] > 3 * $::bifrost::batchMax || $position >= $full(position)
+            || $commands >= $full(commands) || $bytes >= $full(bytes)} {
             my Flush
-            set room [my Left]
         }
-        set quick [expr {$problem eq "" && ![array size errors] ? $room : 0}]
-    }
-    method Left {} {
-        if {$bytes >= $full(bytes)} {
-            return 0
+        set quick 0
+        if {$problem eq "" && ![array size errors]} {
+            set quick [expr {int(min($full(position) - $position, $full(commands) - $commands,
+                $::bifrost::batchMax - [llength $batch]))}]
         }
-        return [expr {int(min($full(position) - $position, $full(commands) - $commands,
-            $::bifrost::batchMax - [llength $batch]))}]
     }
 
     # Fails if a line is too long for the server.
@@ -1608,13 +1488,22 @@ oo::class create ::bifrost::Session {
         if {[dict exists $answer error]} {
             my Lost "[Field $answer error {}]: [Field $answer text {no text}]"
         }
+        try {
+            return [my Settle $answer $asked]
+        } trap BIFROST {text} {
+            my Lost $text
+        } on error {text} {
+            my Lost "the server has sent an answer that is none: $text"
+        }
+    }
+
+    # Takes the answer to a batch, in which stubs have these names.
+    method Settle {answer asked} {
         incr crossings
         incr calls [Field $answer calls 0]
         set exceptions [my Told [my Part $answer exceptions array]]
         set byCall [dict create]
-        foreach exception $exceptions {
-            dict set byCall [dict get $exception call] $exception
-        }
+        foreach exception $exceptions { dict set byCall [dict get $exception call] $exception }
         foreach result [my Part $answer results array] {
             set result [lindex $result 1]
             set name [Field $result name {}]
@@ -1622,11 +1511,9 @@ oo::class create ::bifrost::Session {
                 my Give [dict get $asked $name] $result $byCall $exceptions
             }
         }
-        lappend history {*}$exceptions
+        set history [lrange [concat $history $exceptions] end-[expr {$::bifrost::historyMax - 1}] end]
         lappend untold {*}$exceptions
-        if {[llength $exceptions]} {
-            set hasFailed 1
-        }
+        if {[llength $exceptions]} { set hasFailed 1 }
         lassign {0 0 0 0 0} position commands bytes waits quick
         lassign {} batch failed
         return $exceptions
@@ -1643,9 +1530,7 @@ oo::class create ::bifrost::Session {
         return [lmap exception $exceptions {
             set causes {}
             foreach call [dict get $exception calls] {
-                if {[dict exists $ids $call]} {
-                    lappend causes [dict get $ids $call]
-                }
+                if {[dict exists $ids $call]} { lappend causes [dict get $ids $call] }
             }
             dict set exception causes $causes
         }]
@@ -1710,15 +1595,11 @@ oo::class create ::bifrost::Session {
 
     # Fails with the first failure that nobody has claimed.
     method Tell {word} {
-        if {![llength $untold]} {
-            return
-        }
+        if {![llength $untold]} { return }
         set more [lassign $untold first]
         set untold {}
         set text "$word was not sent: [dict get $first text]"
-        if {[llength $more]} {
-            append text ", and [llength $more] more failures"
-        }
+        if {[llength $more]} { append text ", and [llength $more] more failures" }
         Raise $first $text
     }
 
@@ -1741,9 +1622,7 @@ oo::class create ::bifrost::Session {
         }
         my Await writable [my Deadline 0] "nobody answers at $url within $timeout milliseconds"
         set error [chan configure $socket -error]
-        if {$error ne ""} {
-            my Lost "nobody answers at $url: $error"
-        }
+        if {$error ne ""} { my Lost "nobody answers at $url: $error" }
     }
 
     # The time at which patience ends, in milliseconds; 0 for never.
@@ -1765,9 +1644,7 @@ oo::class create ::bifrost::Session {
         after cancel $timer
         chan event $socket $direction {}
         set problem {}
-        if {$event eq "late"} {
-            my Lost $why
-        }
+        if {$event eq "late"} { my Lost $why }
     }
 
     # Appends a line that is no command of the batch.
@@ -1831,9 +1708,7 @@ oo::class create ::bifrost::Session {
                 my Lost "the server has ended the session"
             }
             set at [string first \n $bytesRead]
-            if {$at >= 0} {
-                set end [expr {[string length $input] + $at}]
-            }
+            if {$at >= 0} { set end [expr {[string length $input] + $at}] }
             append input $bytesRead
         }
         set line [string range $input 0 $end-1]
@@ -1849,9 +1724,7 @@ oo::class create ::bifrost::Session {
         } trap {BIFROST -json} {text} {
             my Lost "the server has sent a line that is no answer: $text"
         }
-        if {$kind ne "object"} {
-            my Lost "the server has sent a line that is no answer"
-        }
+        if {$kind ne "object"} { my Lost "the server has sent a line that is no answer" }
         foreach list {results exceptions} {
             if {![dict exists $answer $list]} continue
             foreach item [my Part $answer $list array] {
