@@ -84,53 +84,38 @@ proc ::bifrost::json::Value {depth} {
         true { return {boolean 1} }
         false { return {boolean 0} }
         null { return {null {}} }
-        {\[} - \{ {
-            if {$depth >= $::bifrost::jsonDepthMax} {
-                Fail "it nests more than $::bifrost::jsonDepthMax deep"
-            }
-            return [if {$token eq "\{"} {Object [incr depth]} {Array [incr depth]}]
-        }
+        {\[} { return [list array [Items $depth \] array]] }
+        \{ { return [list object [Items $depth \} object]] }
         {} { Fail "it ends early" }
     }
     Fail "`$token` is no value"
 }
 
-proc ::bifrost::json::Array {depth} {
+# Reads the values of an array, or the fields of an object, up to its end.
+proc ::bifrost::json::Items {depth close kind} {
     upvar 1 tokens tokens at at
-    set values {}
-    if {[lindex $tokens $at] eq "\]"} {
+    if {$depth >= $::bifrost::jsonDepthMax} { Fail "it nests more than $::bifrost::jsonDepthMax deep" }
+    incr depth
+    set items {}
+    set next [lindex $tokens $at]
+    if {$next eq $close} { incr at }
+    while {$next ne $close} {
+        if {$kind eq "object"} {
+            set key [lindex $tokens $at]
+            if {![string match {"?*} $key]} { Fail "`$key` is no name of a field" }
+            set key [String $key]
+            if {[dict exists $items $key]} { Fail "the field `$key` is there twice" }
+            if {[lindex $tokens $at+1] ne ":"} { Fail "no `:` follows the name of a field" }
+            incr at 2
+            dict set items $key [Value $depth]
+        } else {
+            lappend items [Value $depth]
+        }
+        set next [lindex $tokens $at]
         incr at
-        return [list array $values]
+        if {$next ni [list , $close]} { Fail "an $kind has no end" }
     }
-    while 1 {
-        lappend values [Value $depth]
-        switch -- [Next] , {} \] { return [list array $values] } default { Fail "a list has no end" }
-    }
-}
-
-proc ::bifrost::json::Object {depth} {
-    upvar 1 tokens tokens at at
-    set values {}
-    if {[lindex $tokens $at] eq "\}"} {
-        incr at
-        return [list object $values]
-    }
-    while 1 {
-        set key [Next]
-        if {![string match {"?*} $key]} { Fail "`$key` is no name of a field" }
-        set key [String $key]
-        if {[dict exists $values $key]} { Fail "the field `$key` is there twice" }
-        if {[Next] ne ":"} { Fail "no `:` follows the name of a field" }
-        dict set values $key [Value $depth]
-        switch -- [Next] , {} \} { return [list object $values] } default { Fail "an object has no end" }
-    }
-}
-
-proc ::bifrost::json::Next {} {
-    upvar 1 tokens tokens at at
-    set token [lindex $tokens $at]
-    incr at
-    return $token
+    return $items
 }
 
 # The characters of a string with its quotes.
@@ -542,11 +527,7 @@ oo::class create ::bifrost::Session {
         my Iterate foreach $iterator [llength $variables]
         my Room
         my Structure {
-            set values [my Begin $iterator]
-            foreach variable $variables value $values {
-                upvar 1 $variable place
-                set place $value
-            }
+            my Bind $variables [my Begin $iterator]
             my Body loop $body
             my Line end
         }
@@ -632,10 +613,7 @@ oo::class create ::bifrost::Session {
                     my Line "when $name [my Variables $variables]"
                 } else {
                     my Line others[expr {$variables eq "" ? "" : " \$x"}]
-                    if {$variables ne ""} {
-                        upvar 1 $variables place
-                        set place [my Stub string value]
-                    }
+                    if {$variables ne ""} { my Bind [list $variables] [my Stub string value] }
                 }
                 my Body block $handler
             }
@@ -689,11 +667,7 @@ oo::class create ::bifrost::Session {
         set rows [my Record "rows [join $wanted {, }]" rows rows]
         set columns($rows) $wanted
         my Structure {
-            set values [my Begin $iterator]
-            foreach variable $variables value $values {
-                upvar 1 $variable place
-                set place $value
-            }
+            my Bind $variables [my Begin $iterator]
             set row [my Body loop $body]
             if {[llength $row] != [llength $wanted]} {
                 Wrong "a row has [llength $row] values, and the table [llength $wanted] columns"
@@ -799,10 +773,7 @@ oo::class create ::bifrost::Session {
         my commit
         set results [uplevel 1 $record]
         while 1 {
-            foreach variable $variables result $results {
-                upvar 1 $variable place
-                set place [$result claim]
-            }
+            my Bind $variables [lmap result $results {$result claim}]
             set code [catch {uplevel 1 $body} result info]
             if {$code == 3} {
                 return
@@ -1025,6 +996,14 @@ oo::class create ::bifrost::Session {
         set count 0
         my Line "foreach [join [lmap value $values {string cat \$x [incr count]}] {, }] in $text do" 2
         return $values
+    }
+
+    # Sets variables of the program to values.
+    method Bind {variables values} {
+        foreach variable $variables value $values {
+            upvar 2 $variable place
+            set place $value
+        }
     }
 
     # Sets variables of the program to stubs, by pairs of a name and a type; returns how a line has them.
