@@ -35,8 +35,8 @@ namespace eval ::bifrost {
     variable liveMs 10000
     # Stubs that are kept before the session looks for those that nobody holds any more.
     variable sweepMin 256
-    # Results of a batch before it looks for those that nobody holds; if three quarters of so many are
-    # held, the batch is sent.
+    # Results of a batch before it looks for those that nobody holds; if three quarters of so many
+    # are held, the batch is sent.
     variable batchMax 4000
     # Results with a name that a session holds. The server has 10000 names.
     variable namesMax 9000
@@ -145,9 +145,10 @@ proc ::bifrost::json::quote {text} {
 
 apply {{} {
     set ::bifrost::json::escapes {\" \\\" \\ \\\\}
-    foreach code {0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 127} {
+    for {set code 0} {$code < 32} {incr code} {
         lappend ::bifrost::json::escapes [format %c $code] [format {\u%04x} $code]
     }
+    lappend ::bifrost::json::escapes \u007f {\u007f}
 }}
 
 # ----- types
@@ -178,8 +179,8 @@ proc ::bifrost::Items {text} {
     return $items
 }
 
-# Reads lines as `  fetch (user: string) returns (DataElem) signals (not_found)`: a dict of headings,
-# each a list of name, parameters, results, and whether it is an iterator.
+# Reads lines as `  fetch (user: string) returns (DataElem) signals (not_found)`: a dict of
+# headings, each a list of name, parameters, results, and whether it is an iterator.
 proc ::bifrost::Headings {text} {
     set headings {}
     foreach line [split $text \n] {
@@ -387,8 +388,8 @@ oo::class create ::bifrost::Session {
     # Calls that can be recorded before the session looks for what else is to be done; and its
     # namespace.
     variable quick space
-    # A stub's reference in lines, type, word for errors, and state (a structure's number; `value` of a
-    # value that was told; empty); of several results of a call its position.
+    # A stub's reference in lines, type, word for errors, and state (a structure's number; `value`
+    # of a value that was told; empty); of several results of a call its position.
     variable stubs
     # Stubs of this batch, those of structures and iterators, those with a name, those with a value;
     # and how many of these are there until they are looked through.
@@ -510,7 +511,8 @@ oo::class create ::bifrost::Session {
             set types(routines) [Headings [join $described \n]]
         }
         if {![dict exists $types(routines) $name]} {
-            Wrong "the server has no routine `$name`; it has: [join [lsort [dict keys $types(routines)]] {, }]"
+            set known [join [lsort [dict keys $types(routines)]] {, }]
+            Wrong "the server has no routine `$name`; it has: $known"
         }
         return [my Call {} [dict get $types(routines) $name] $args]
     }
@@ -589,20 +591,22 @@ oo::class create ::bifrost::Session {
     #
     #     $s except {...} when not_found {} {...} when odd {n int} {...} others name {...}
     method except {body args} {
+        set usage "except has `when NAME VARIABLES BODY` and `others VARIABLE BODY`"
         set handlers {}
         while {[llength $args]} {
             switch [lindex $args 0] {
                 when { set args [lassign $args word name variables handler] }
                 others { set args [lassign $args word variables handler]; set name {} }
-                default { Wrong "except has `when NAME VARIABLES BODY` and `others VARIABLE BODY`, not `[lindex $args 0]`" }
+                default { Wrong "$usage, not `[lindex $args 0]`" }
             }
-            if {![regexp {^\w*$} $name] || $word eq "when" && ($name eq "" || [llength $variables] % 2)} {
+            if {![regexp {^\w*$} $name]
+                || $word eq "when" && ($name eq "" || [llength $variables] % 2)} {
                 Wrong "write `when NAME {?VARIABLE TYPE ...?} BODY`"
             }
             lappend handlers $word $name $variables $handler
         }
         if {![llength $handlers]} {
-            Wrong "except has `when NAME VARIABLES BODY` or `others VARIABLE BODY`"
+            Wrong $usage
         }
         my Room
         my Structure {
@@ -622,8 +626,8 @@ oo::class create ::bifrost::Session {
         return
     }
 
-    # Defines a procedure of this session: `procedure twice {n int} int {$n * 2}`. Returns the command
-    # that calls it. With an empty type of the result the body returns nothing.
+    # Defines a procedure of this session: `procedure twice {n int} int {$n * 2}`. Returns the
+    # command that calls it. With an empty type of the result the body returns nothing.
     method procedure {name parameters result body} {
         if {$depth} { Wrong "a procedure stands outside other structures" }
         if {![regexp {^\w+$} $name] || [llength $parameters] % 2} {
@@ -635,7 +639,8 @@ oo::class create ::bifrost::Session {
         set returns $result
         my Room
         my Structure {
-            my Line "procedure $name [my Variables $parameters][expr {$result eq "" ? "" : " returns $result"}]"
+            set returned [expr {$result eq "" ? "" : " returns $result"}]
+            my Line "procedure $name [my Variables $parameters]$returned"
             set value [my Body procedure $body]
             if {$result ne ""} { my Line "return [my Operand $result $value]" }
             my Line end
@@ -657,8 +662,8 @@ oo::class create ::bifrost::Session {
         return
     }
 
-    # A table: a row for each step of an iterator, with the values in the list that the body returns.
-    # Its claim is a list of rows.
+    # A table: a row for each step of an iterator, with the values in the list that the body
+    # returns. Its claim is a list of rows.
     method rows {variables iterator columnTypes body} {
         my Outside rows
         my Iterate rows $iterator [llength $variables]
@@ -680,15 +685,16 @@ oo::class create ::bifrost::Session {
         return $rows
     }
 
-    # Runs a body as a transaction: a batch of its own, which the server runs again after a conflict.
-    # Returns what the body returns, once it is committed. The body is recorded once, and claims
-    # nothing. Options before it: -tries (as many as the server likes); -batch, 32 hexadecimal digits
-    # and a number: with this name it is done once, however often it is sent, and by any session.
+    # Runs a body as a transaction: a batch of its own, which the server runs again after a
+    # conflict. Returns what the body returns, once it is committed. The body is recorded once, and
+    # claims nothing. Options before it: -tries (as many as the server likes); -batch, 32
+    # hexadecimal digits and a number: with this name it is done once, however often it is sent, and
+    # by any session.
     method transaction {args} {
         set options [dict create -tries 0 -batch {}]
         foreach {option value} [lrange $args 0 end-1] {
             if {![dict exists $options $option] || [llength $args] % 2 == 0} {
-                Wrong "transaction has no option `$option`; write `transaction ?-tries N? ?-batch NAME? BODY`"
+                Wrong "transaction has no option `$option`; it has: -tries, -batch"
             }
             dict set options $option $value
         }
@@ -720,7 +726,8 @@ oo::class create ::bifrost::Session {
             my flush
             set untold {}
             if {$code != 1} {
-                Wrong "`[lindex {ok error return break continue} $code]` has left a transaction, which was dropped"
+                set word [lindex {ok error return break continue} $code]
+                Wrong "`$word` has left a transaction, which was dropped"
             }
             return -options $info $result
         }
@@ -736,8 +743,8 @@ oo::class create ::bifrost::Session {
         return $result
     }
 
-    # Commits, or aborts, the transaction, and begins the next one. A commit fails if a failure of the
-    # transaction was not claimed: then nothing is committed.
+    # Commits, or aborts, the transaction, and begins the next one. A commit fails if a failure of
+    # the transaction was not claimed: then nothing is committed.
     method commit {} {
         my Outside commit
         my flush
@@ -766,9 +773,9 @@ oo::class create ::bifrost::Session {
         return [my Record "wait $milliseconds" bool wait]
     }
 
-    # Records a batch whose last value is a list of stubs, sets variables to their values, and runs a
-    # body; and does so again whenever others may have changed them, until the body leaves by `break`.
-    # A wait and the next run are one crossing.
+    # Records a batch whose last value is a list of stubs, sets variables to their values, and runs
+    # a body; and does so again whenever others may have changed them, until the body leaves by
+    # `break`. A wait and the next run are one crossing.
     method live {record variables body} {
         my commit
         set results [uplevel 1 $record]
@@ -836,7 +843,8 @@ oo::class create ::bifrost::Session {
         }
         set operands {}
         foreach parameter $parameters value $args {
-            if {$parameter eq "int" && [string is entier -strict $value] && [string length $value] < 18} {
+            if {$parameter eq "int" && [string is entier -strict $value]
+                && [string length $value] < 18} {
                 lappend operands [expr {$value + 0}]
             } else {
                 lappend operands [my Operand $parameter $value]
@@ -866,22 +874,24 @@ oo::class create ::bifrost::Session {
             # `{$test}` and `{[$n > 2]}` are bodies that return a stub.
             return $stub
         }
-        set count [dict get {claim 0 type 0 keep 0 free 0 as 1 is 1 call -1 send -1} \
-            [expr {$method in $::bifrost::words ? $method : "claim"}]]
-        if {$method in $::bifrost::words && $count != [llength $arguments] && ($count >= 0 || ![llength $arguments])} {
-            Wrong "$method takes [expr {$count < 0 ? "a method and its" : $count}] arguments, not [llength $arguments]"
+        set first [lindex $arguments 0]
+        set count [dict get {claim 0 type 0 keep 0 free 0 as 1 is 1 call + send + {} {}} \
+            [expr {$method in $::bifrost::words ? $method : ""}]]
+        if {$count eq "+" ? $first eq "" : $count ne "" && $count != [llength $arguments]} {
+            Wrong "$method takes [string map {+ {a method and its}} $count] arguments"
         }
         switch -- $method {
             claim { return [my Claim $stub] }
             type { return $type }
             keep { set pinned($stub) $stub; return $stub }
             free { my Forget $stub }
-            as { return [my Cast $stub as [lindex $arguments 0] [my Type [lindex $arguments 0]]] }
-            is { return [my Cast $stub is [my Type [lindex $arguments 0]] bool] }
-            call { return [my Call $stub [my Heading $type [lindex $arguments 0]] [lrange $arguments 1 end]] }
+            as { return [my Cast $stub as [my Type $first] [my Type $first]] }
+            is { return [my Cast $stub is [my Type $first] bool] }
+            call { return [my Call $stub [my Heading $type $first] [lrange $arguments 1 end]] }
             send {
                 my Room
-                my Line "send [my CallText $stub [my Heading $type [lindex $arguments 0]] [lrange $arguments 1 end]]"
+                set heading [my Heading $type $first]
+                my Line "send [my CallText $stub $heading [lrange $arguments 1 end]]"
                 incr position
             }
             default { return [my Call $stub [my Heading $type $method] $arguments] }
@@ -994,7 +1004,8 @@ oo::class create ::bifrost::Session {
         set text [my CallText $receiver $heading $arguments]
         set values [lmap type [lindex $heading 2] {my Stub $type value}]
         set count 0
-        my Line "foreach [join [lmap value $values {string cat \$x [incr count]}] {, }] in $text do" 2
+        set targets [lmap value $values {string cat \$x [incr count]}]
+        my Line "foreach [join $targets {, }] in $text do" 2
         return $values
     }
 
@@ -1006,7 +1017,8 @@ oo::class create ::bifrost::Session {
         }
     }
 
-    # Sets variables of the program to stubs, by pairs of a name and a type; returns how a line has them.
+    # Sets variables of the program to stubs, by pairs of a name and a type; returns how a line has
+    # them.
     method Variables {variables} {
         set count 0
         set typed [lmap {variable type} $variables {
@@ -1035,8 +1047,8 @@ oo::class create ::bifrost::Session {
         my Line $word
     }
 
-    # The value of a stub, once the server has told it; sends the batch if it has not. The claim of an
-    # object is the stub itself.
+    # The value of a stub, once the server has told it; sends the batch if it has not. The claim of
+    # an object is the stub itself.
     method Claim {stub} {
         my Outside claim
         if {![info exists told($stub)] && ![info exists errors($stub)]} {
@@ -1240,7 +1252,8 @@ oo::class create ::bifrost::Session {
         if {$name ni {struct record oneof maybe}} { Wrong "a $type is a stub, not `$value`" }
         if {![string is list $value] || [llength $value] % 2} { Wrong "a $type is a dict" }
         if {$name in {oneof maybe}} {
-            set tags [expr {$name eq "oneof" ? [concat {*}$parts] : [list some [lindex $parts 0 1] none null]}]
+            set tags [expr {$name eq "oneof" ? [concat {*}$parts]
+                : [list some [lindex $parts 0 1] none null]}]
             lassign $value tag item
             if {[llength $value] != 2} { Wrong "a $type is a dict with its tag" }
             if {![dict exists $tags $tag]} { Wrong "a $type has no tag `$tag`" }
@@ -1303,7 +1316,8 @@ oo::class create ::bifrost::Session {
         set name [my Type $type]
         if {[info exists headings($name,$method)]} { return $headings($name,$method) }
         if {![dict exists $methods($name) $method]} {
-            Wrong "$type has no method `$method`; it has: [join [lsort [dict keys $methods($name)]] {, }]"
+            set known [join [lsort [dict keys $methods($name)]] {, }]
+            Wrong "$type has no method `$method`; it has: $known"
         }
         return [dict get $methods($name) $method]
     }
@@ -1337,7 +1351,8 @@ oo::class create ::bifrost::Session {
     method Forget {stub} {
         set reference [lindex $stubs($stub) 0]
         if {[string index $reference 0] eq "\$"} { lappend freed $reference }
-        unset -nocomplain stubs($stub) told($stub) errors($stub) columns($stub) iterators($stub) pinned($stub)
+        unset -nocomplain stubs($stub) told($stub) errors($stub) columns($stub) iterators($stub) \
+            pinned($stub)
         interp alias {} $stub {}
     }
 
@@ -1394,7 +1409,8 @@ oo::class create ::bifrost::Session {
 
     # Fails if a line is too long for the server.
     method Fits {line} {
-        if {4 * [string length $line] > $longest && [string length [encoding convertto utf-8 $line]] > $longest - 64} {
+        if {4 * [string length $line] > $longest
+            && [string length [encoding convertto utf-8 $line]] > $longest - 64} {
             Wrong "a line has at most [expr {$longest - 64}] bytes (frame_bytes_max), and this has more"
         }
     }
@@ -1585,7 +1601,8 @@ oo::class create ::bifrost::Session {
     # ----- the conversation
 
     method Connect {url} {
-        if {![regexp {^tcp://(?:\[(.+)\]|([^]:[]+)):(\d+)$} $url -> literal host port] || $port > 65535} {
+        if {![regexp {^tcp://(?:\[(.+)\]|([^]:[]+)):(\d{1,5})$} $url -> literal host port]
+            || $port > 65535} {
             Wrong "`$url` is no address for this client: it speaks tcp://host:port"
         }
         set host $literal$host
@@ -1653,7 +1670,8 @@ oo::class create ::bifrost::Session {
         if {[dict exists $answer error]} {
             set text [Field $answer text {no text}]
             if {[Field $answer error {}] eq "BadLine" && [Field $answer line 0] == $lineNumber} {
-                throw {BIFROST -line} "the server does not take a line, column [Field $answer column 0]: $text"
+                set column [Field $answer column 0]
+                throw {BIFROST -line} "the server does not take a line, column $column: $text"
             }
             my Lost "[Field $answer error {}]: $text"
         }
@@ -1693,7 +1711,8 @@ oo::class create ::bifrost::Session {
         set line [string range $input 0 $end-1]
         set input [string range $input $end+1 end]
         if {![string is ascii $line]} {
-            if {[catch {encoding convertfrom utf-8 $line} text] || [encoding convertto utf-8 $text] ne $line} {
+            if {[catch {encoding convertfrom utf-8 $line} text]
+                || [encoding convertto utf-8 $text] ne $line} {
                 my Lost "the server has sent a line that is no UTF-8"
             }
             set line $text
