@@ -135,7 +135,7 @@ func (s *Session) mistyped() Failure {
 // Claim returns the value; the batch is flushed if that is needed. The error is that of the call.
 // A claim fails with an *Unseen if there are failures that no stub is left to tell; claimed again it
 // has its value.
-func (x Int) Claim() (int64, error) { return x.ClaimContext(nil) }
+func (x Int) Claim() (int64, error) { return x.ClaimContext(context.Background()) }
 
 // ClaimContext is Claim with a context: its end ends the session.
 func (x Int) ClaimContext(ctx context.Context) (int64, error) {
@@ -145,7 +145,7 @@ func (x Int) ClaimContext(ctx context.Context) (int64, error) {
 }
 
 // Claim returns the value; see Int.Claim.
-func (x Real) Claim() (float64, error) { return x.ClaimContext(nil) }
+func (x Real) Claim() (float64, error) { return x.ClaimContext(context.Background()) }
 
 // ClaimContext is Claim with a context: its end ends the session.
 func (x Real) ClaimContext(ctx context.Context) (float64, error) {
@@ -155,7 +155,7 @@ func (x Real) ClaimContext(ctx context.Context) (float64, error) {
 }
 
 // Claim returns the value; see Int.Claim.
-func (x Bool) Claim() (bool, error) { return x.ClaimContext(nil) }
+func (x Bool) Claim() (bool, error) { return x.ClaimContext(context.Background()) }
 
 // ClaimContext is Claim with a context: its end ends the session.
 func (x Bool) ClaimContext(ctx context.Context) (bool, error) {
@@ -165,7 +165,7 @@ func (x Bool) ClaimContext(ctx context.Context) (bool, error) {
 }
 
 // Claim returns the value; see Int.Claim.
-func (x Char) Claim() (rune, error) { return x.ClaimContext(nil) }
+func (x Char) Claim() (rune, error) { return x.ClaimContext(context.Background()) }
 
 // ClaimContext is Claim with a context: its end ends the session.
 func (x Char) ClaimContext(ctx context.Context) (rune, error) {
@@ -175,7 +175,7 @@ func (x Char) ClaimContext(ctx context.Context) (rune, error) {
 }
 
 // Claim returns the value; see Int.Claim.
-func (x Str) Claim() (string, error) { return x.ClaimContext(nil) }
+func (x Str) Claim() (string, error) { return x.ClaimContext(context.Background()) }
 
 // ClaimContext is Claim with a context: its end ends the session.
 func (x Str) ClaimContext(ctx context.Context) (string, error) {
@@ -185,7 +185,7 @@ func (x Str) ClaimContext(ctx context.Context) (string, error) {
 }
 
 // Claim returns the value; see Int.Claim.
-func (x Bytes) Claim() ([]byte, error) { return x.ClaimContext(nil) }
+func (x Bytes) Claim() ([]byte, error) { return x.ClaimContext(context.Background()) }
 
 // ClaimContext is Claim with a context: its end ends the session.
 func (x Bytes) ClaimContext(ctx context.Context) ([]byte, error) {
@@ -195,7 +195,7 @@ func (x Bytes) ClaimContext(ctx context.Context) ([]byte, error) {
 }
 
 // Claim waits until nil is there; see Int.Claim.
-func (x Nil) Claim() error { return x.ClaimContext(nil) }
+func (x Nil) Claim() error { return x.ClaimContext(context.Background()) }
 
 // ClaimContext is Claim with a context: its end ends the session.
 func (x Nil) ClaimContext(ctx context.Context) error {
@@ -204,7 +204,7 @@ func (x Nil) ClaimContext(ctx context.Context) error {
 }
 
 // Claim waits until the call has run; see Int.Claim.
-func (x Done) Claim() error { return x.ClaimContext(nil) }
+func (x Done) Claim() error { return x.ClaimContext(context.Background()) }
 
 // ClaimContext is Claim with a context: its end ends the session.
 func (x Done) ClaimContext(ctx context.Context) error {

@@ -20,7 +20,7 @@ func Get[V any](object Ref, read func(*Reader) V) Got[V] {
 }
 
 // Claim returns the contents; see Int.Claim. Objects in them are stubs, of the innermost scope.
-func (g Got[V]) Claim() (V, error) { return g.ClaimContext(nil) }
+func (g Got[V]) Claim() (V, error) { return g.ClaimContext(context.Background()) }
 
 // ClaimContext is Claim with a context: its end ends the session.
 func (g Got[V]) ClaimContext(ctx context.Context) (V, error) {

@@ -83,6 +83,17 @@ func (r *recorder) takeBytes(onlyFlushed bool) []byte {
 	return data
 }
 
+// giveBack takes the room of bytes that were sent, for further ones.
+func (r *recorder) giveBack(data []byte) {
+	switch {
+	case r.broken != nil:
+	case r.batch == nil:
+		r.batch = data[:0]
+	case r.unsent == nil:
+		r.unsent = data[:0]
+	}
+}
+
 // The end of a session.
 
 // close closes the session, and returns the failure that every stub without a result has now, and
@@ -233,7 +244,7 @@ func (r *recorder) putUnderWay(isKept bool) {
 	r.batchNumber++
 	r.published, r.tables, r.commands = 0, 0, 0
 	r.unsent = append(r.unsent, r.batch...)
-	r.batch = nil
+	r.batch = r.batch[:0]
 	b.endsAt = r.sentBytes + uint64(len(r.unsent))
 	r.wanted += b.wanted
 	r.underWay = append(r.underWay, b)

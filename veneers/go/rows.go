@@ -118,7 +118,7 @@ func (t Table) Emit(cells ...Object) {
 // Claim returns the rows. Their cells are stubs whose results are known.
 func (t Table) Claim() ([][]Any, error) {
 	rows := [][]Any{}
-	err := t.rows(nil, t.columns, func(r *Reader) {
+	err := t.rows(context.Background(), t.columns, func(r *Reader) {
 		row := make([]Any, t.columns)
 		for index := range row {
 			row[index] = Any{r.Any()}
@@ -150,7 +150,7 @@ func (t Rows1[A, VA]) Emit(a A) {
 }
 
 // Claim returns the rows; see Int.Claim. Objects in them are stubs.
-func (t Rows1[A, VA]) Claim() ([]VA, error) { return t.ClaimContext(nil) }
+func (t Rows1[A, VA]) Claim() ([]VA, error) { return t.ClaimContext(context.Background()) }
 
 // ClaimContext is Claim with a context: its end ends the session.
 func (t Rows1[A, VA]) ClaimContext(ctx context.Context) ([]VA, error) {
@@ -191,7 +191,9 @@ func (t Rows2[A, VA, B, VB]) Emit(a A, b B) {
 }
 
 // Claim returns the rows; see Int.Claim. Objects in them are stubs.
-func (t Rows2[A, VA, B, VB]) Claim() ([]Row2[VA, VB], error) { return t.ClaimContext(nil) }
+func (t Rows2[A, VA, B, VB]) Claim() ([]Row2[VA, VB], error) {
+	return t.ClaimContext(context.Background())
+}
 
 // ClaimContext is Claim with a context: its end ends the session.
 func (t Rows2[A, VA, B, VB]) ClaimContext(ctx context.Context) ([]Row2[VA, VB], error) {
@@ -238,7 +240,9 @@ func (t Rows3[A, VA, B, VB, C, VC]) Emit(a A, b B, c C) {
 }
 
 // Claim returns the rows; see Int.Claim. Objects in them are stubs.
-func (t Rows3[A, VA, B, VB, C, VC]) Claim() ([]Row3[VA, VB, VC], error) { return t.ClaimContext(nil) }
+func (t Rows3[A, VA, B, VB, C, VC]) Claim() ([]Row3[VA, VB, VC], error) {
+	return t.ClaimContext(context.Background())
+}
 
 // ClaimContext is Claim with a context: its end ends the session.
 func (t Rows3[A, VA, B, VB, C, VC]) ClaimContext(ctx context.Context) ([]Row3[VA, VB, VC], error) {
@@ -290,7 +294,7 @@ func (t Rows4[A, VA, B, VB, C, VC, D, VD]) Emit(a A, b B, c C, d D) {
 
 // Claim returns the rows; see Int.Claim. Objects in them are stubs.
 func (t Rows4[A, VA, B, VB, C, VC, D, VD]) Claim() ([]Row4[VA, VB, VC, VD], error) {
-	return t.ClaimContext(nil)
+	return t.ClaimContext(context.Background())
 }
 
 // ClaimContext is Claim with a context: its end ends the session.

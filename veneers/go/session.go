@@ -127,6 +127,9 @@ func ConnectWith(
 	return Connect(ctx, url, chosen)
 }
 
+// NotePlaces notes the places of the calls of stubs from now on, or no more; see Options.Places.
+func (s *Session) NotePlaces(on bool) { s.notesPlaces = on }
+
 // Close sends the commands that were recorded and not flushed, and ends the session. Their results
 // are not awaited. A session that has ended already stays so.
 func (s *Session) Close() error {
@@ -314,6 +317,7 @@ func (s *Session) send(onlyFlushed bool) Failure {
 		if err := s.connection.write(data); err != nil {
 			return s.end(s.connection.lastWords(&s.core.replies, err))
 		}
+		s.core.giveBack(data)
 	}
 }
 
@@ -365,7 +369,7 @@ func (s *Session) answerUntil(batch uint64) Failure {
 	if wrong := s.send(true); wrong != nil {
 		return wrong
 	}
-	if ctx := s.context; ctx != nil {
+	if ctx := s.context; ctx != nil && ctx.Done() != nil {
 		stop := context.AfterFunc(ctx, func() { s.connection.conn.Close() })
 		defer stop()
 	}

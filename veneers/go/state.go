@@ -552,6 +552,9 @@ func (r *recorder) settleObject(s *slot, handle int64, from made) {
 
 func (r *recorder) settleValue(s *slot, value Value) {
 	s.state, s.value = slotValue, value
+	if value.tag != tagCompound {
+		return
+	}
 	value.eachReference(func(handle int64) { r.holdFor(s, handle, made{}) })
 }
 

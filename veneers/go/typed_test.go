@@ -155,3 +155,11 @@ func panics(t *testing.T, text string, do func()) {
 	}()
 	do()
 }
+
+// equal expects that two values are equal.
+func equal(t *testing.T, found, expected any) {
+	t.Helper()
+	if !reflect.DeepEqual(found, expected) {
+		t.Errorf("found %v, not %v", found, expected)
+	}
+}
