@@ -4,7 +4,8 @@ import org.jspecify.annotations.Nullable;
 
 /** The outcome of a call without results. It crosses only if it is claimed. */
 public final class Done extends Promise<@Nullable Void> {
-  static final Type<Done> TYPE =
+  /** The type. */
+  public static final Type<Done> TYPE =
       new Type.OfValue<>("null", 0, Done::new) {
         @Override
         void putValue(Calls calls, @Nullable Object value) {

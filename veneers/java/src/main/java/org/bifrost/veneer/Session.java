@@ -1,17 +1,11 @@
 package org.bifrost.veneer;
 
-import java.io.IOException;
-import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Collections;
-import java.util.Deque;
 import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Objects;
 import java.util.Set;
-import java.util.concurrent.CompletableFuture;
-import java.util.function.BiConsumer;
-import java.util.function.Consumer;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
@@ -30,23 +24,9 @@ import org.jspecify.annotations.Nullable;
  * <p>One thread uses a session at a time, with all its stubs. The blocks of structures are called
  * once; they are run at the server as often as the structure says.
  */
-public final class Session implements AutoCloseable {
-  private static final StackWalker WALKER =
-      StackWalker.getInstance(StackWalker.Option.RETAIN_CLASS_REFERENCE);
-
-  final Link link;
-  final Recorder core;
-  final Call call;
-  private final boolean isDebug;
-
-  /** The stubs of batches that are recorded, innermost first. */
-  private final Deque<List<Stub>> scopes = new ArrayDeque<>();
-
+public final class Session extends SessionBlocks implements AutoCloseable {
   private Session(Link link, boolean isDebug) {
-    this.link = link;
-    this.isDebug = isDebug;
-    core = link.r;
-    call = new Call(this);
+    super(link, isDebug);
   }
 
   /**
@@ -57,269 +37,7 @@ public final class Session implements AutoCloseable {
    * @throws IllegalArgumentException if the text is no address
    */
   public static Session connect(String address, Options options) {
-    try {
-      return connect(address, options, "");
-    } catch (ClosedException refused) {
-      boolean isAsked =
-          refused.ending() instanceof Failure.ByServer why
-              && why.number() == Tables.ERROR_BAD_TOKEN
-              && Transports.mayAskForToken(address)
-              && !options.token().isEmpty();
-      // A server asks for the token by refusing a client without.
-      if (isAsked) {
-        return connect(address, options, options.token());
-      }
-      throw refused;
-    }
-  }
-
-  private static Session connect(String address, Options options, String token) {
-    long timeout = options.timeout().toNanos();
-    long deadline = System.nanoTime() + timeout;
-    Connection connection = null;
-    Session made = null;
-    try {
-      connection = Transports.connect(address, options.files(), deadline);
-      Greeting greeting = new Greeting(options.stubs(), token, options.name(), options.settings());
-      Recorder greeted = greet(connection, greeting, deadline);
-      made = new Session(new Link(greeted, connection, timeout), options.isDebug());
-      return made;
-    } catch (IOException failed) {
-      throw new ClosedException(new Failure.Ended(new Failure.ByConnection(failed)));
-    } finally {
-      if (made == null && connection != null) {
-        connection.close();
-      }
-    }
-  }
-
-  private static Recorder greet(Connection connection, Greeting greeting, long deadline)
-      throws IOException {
-    byte[] buffer = new byte[64 << 10];
-    Recorder greeted = null;
-    while (greeted == null) {
-      byte[] questions = greeting.takeBytes();
-      if (questions.length > 0) {
-        connection.send(questions, 0, questions.length, deadline);
-      }
-      int count = connection.receive(buffer, deadline);
-      if (count < 0) {
-        throw new IOException("the server has closed the connection");
-      }
-      greeted = greeting.handleBytes(buffer, count);
-    }
-    return greeted;
-  }
-
-  // For stubs.
-
-  void enter() {
-    link.enter();
-  }
-
-  void exit() {
-    link.exit();
-  }
-
-  @Nullable Failure admit() {
-    return link.admit();
-  }
-
-  /** Returns the stubs of the session. */
-  Stubs stubs() {
-    return core.numbers.stubs;
-  }
-
-  /** Notes a stub of the batch that is recorded. */
-  void note(Stub stub) {
-    List<Stub> innermost = scopes.peekFirst();
-    if (innermost != null) {
-      innermost.add(stub);
-    }
-  }
-
-  /** Returns the place in the program that calls the library, if places are noted. */
-  @Nullable Object place() {
-    return isDebug
-        ? WALKER.walk(
-            frames ->
-                frames
-                    .filter(Session::isOutside)
-                    .findFirst()
-                    .map(frame -> frame.getFileName() + ":" + frame.getLineNumber())
-                    .orElse(null))
-        : null;
-  }
-
-  private static boolean isOutside(StackWalker.StackFrame frame) {
-    Class<?> of = frame.getDeclaringClass();
-    return of.getPackage() != Session.class.getPackage() && !Slot.class.isAssignableFrom(of);
-  }
-
-  /** Returns the stub of a call by a name that the interface lacks. */
-  Any missing(String name) {
-    enter();
-    try {
-      Object place = place();
-      Failure admitted = admit();
-      Failure why = admitted == null ? new Failure.Missing(name) : admitted;
-      return core.result(new Any(this), core.account.refuse(name, place, why), place);
-    } finally {
-      exit();
-    }
-  }
-
-  /** Ends a call by name; returns the stub of the first result, and gives the others up. */
-  Any first(Call ended, int results) {
-    if (results == 0) {
-      // Such a result is told by the exceptions of its batch.
-      Any nothing = ended.to(NOTHING);
-      return nothing;
-    }
-    List<Stub> all = ended.toAll(Collections.nCopies(Math.max(results, 1), Any.TYPE));
-    all.subList(1, all.size()).forEach(Stub::release);
-    return (Any) all.get(0);
-  }
-
-  private static final Type<Any> NOTHING =
-      new Type.OfObject<>(
-          "null",
-          session -> {
-            Any made = new Any(session);
-            made.isWanted = false;
-            return made;
-          }) {
-        @Override
-        int[] numbersIn(Stubs stubs) {
-          return stubs.basic(0);
-        }
-      };
-
-  // Claims.
-
-  /** Waits until the result of a stub is known; returns the failure with which it is claimed. */
-  private @Nullable Failure know(Stub stub, @Nullable Object place) {
-    if (stub.holders == 0) {
-      return Failure.misused(Misuse.RELEASED);
-    }
-    if (stub.state == Slot.State.FUTURE) {
-      stub.isWanted = true;
-      Failure wrong = link.synchronize("claim", place);
-      if (wrong != null) {
-        return wrong;
-      }
-    } else if (stub.state == Slot.State.UNDER_WAY) {
-      link.send(true);
-      Failure wrong = link.await(stub.batch);
-      if (wrong != null && stub.isPending()) {
-        return wrong;
-      }
-    }
-    if (stub.state == Slot.State.FAILED) {
-      core.account.tell(stub.failure());
-      return stub.failure();
-    }
-    return core.account.surface(false);
-  }
-
-  /** Claims a stub; returns the value, which is null for an object. */
-  @Nullable Object claim(Stub stub) {
-    enter();
-    try {
-      Failure wrong = know(stub, place());
-      if (wrong != null) {
-        throw BifrostException.of(this, wrong);
-      }
-      return read(stub);
-    } finally {
-      exit();
-    }
-  }
-
-  private @Nullable Object read(Stub stub) {
-    if (!(stub instanceof Promise<?> promise)) {
-      return null;
-    }
-    Object value = stub.state == Slot.State.VALUE ? promise.read(stub.value()) : Type.MISMATCH;
-    if (value == Type.MISMATCH) {
-      Failure.Ending why = new Failure.ByWrongReply("a result of the type of its heading");
-      throw BifrostException.of(this, link.end(why));
-    }
-    return value;
-  }
-
-  /** Ends the batch, and returns a future that a thread of the session completes. */
-  CompletableFuture<?> future(Stub stub) {
-    CompletableFuture<@Nullable Object> future = new CompletableFuture<>();
-    enter();
-    try {
-      Object place = place();
-      if (stub.holders > 0 && stub.state == Slot.State.FUTURE) {
-        stub.isWanted = true;
-        Failure wrong = link.beginFlush("claim", place);
-        if (wrong != null) {
-          future.completeExceptionally(BifrostException.of(this, wrong));
-          return future;
-        }
-      }
-      link.later(() -> complete(future, stub, place));
-    } finally {
-      exit();
-    }
-    return future;
-  }
-
-  private void complete(
-      CompletableFuture<@Nullable Object> future, Stub stub, @Nullable Object place) {
-    try {
-      Failure wrong = know(stub, place);
-      if (wrong == null) {
-        future.complete(read(stub));
-      } else {
-        future.completeExceptionally(BifrostException.of(this, wrong));
-      }
-    } catch (RuntimeException bad) {
-      future.completeExceptionally(bad);
-    }
-  }
-
-  /** Makes the exception of a signal: of the program's class, if there is one. */
-  SignalException signalException(Failure failure, Failure.Signal signal) {
-    for (SignalType type : stubs().signals()) {
-      if (!type.signal().equals(signal.name())) {
-        continue;
-      }
-      List<Type<?>> types = type.types();
-      List<@Nullable Object> values = new ArrayList<>();
-      for (int index = 0; index < signal.values().size(); index++) {
-        Value value = signal.values().get(index);
-        Type<?> of = index < types.size() ? types.get(index) : Any.TYPE;
-        values.add(of.take(this, value));
-      }
-      boolean isOne =
-          values.stream().noneMatch(value -> value == Type.MISMATCH)
-              && (type instanceof SignalType.Many || types.size() == values.size());
-      if (isOne) {
-        return type.make(failure, values);
-      }
-    }
-    List<@Nullable Object> values = new ArrayList<>();
-    signal.values().forEach(value -> values.add(plain(value)));
-    return new SignalException(failure, values);
-  }
-
-  /** Returns a value of an exception of which the program has no class. */
-  private @Nullable Object plain(Value value) {
-    return switch (value.tag) {
-      case Tables.TAG_BOOL -> (Object) value.bool();
-      case Tables.TAG_INT -> (Object) value.integer();
-      case Tables.TAG_REAL -> (Object) value.real();
-      case Tables.TAG_CHAR -> (Object) value.codePoint();
-      case Tables.TAG_STRING -> value.string();
-      case Tables.TAG_BYTES -> value.bytes();
-      case Tables.TAG_NIL -> null;
-      default -> Any.TYPE.take(this, value);
-    };
+    return new Session(Connecting.open(address, options), options.isDebug());
   }
 
   // Objects.
@@ -496,187 +214,6 @@ public final class Session implements AutoCloseable {
     }
   }
 
-  // Structures.
-
-  /** Calls a block; a structure that it leaves by an exception is not sent. */
-  Structures.Ended record(Runnable body) {
-    int depth = core.structures.depth();
-    boolean isDone = false;
-    try {
-      body.run();
-      isDone = true;
-    } finally {
-      while (!isDone && core.structures.depth() >= depth && depth > 0) {
-        core.structures.abandon();
-      }
-    }
-    return core.structures.end();
-  }
-
-  /** Goes on with a block of a structure. */
-  Structures.Ended reopen(Structures.Ended ended, Structures.Block block, Runnable body) {
-    enter();
-    try {
-      core.structures.reopen(ended, block, place());
-      return record(body);
-    } finally {
-      exit();
-    }
-  }
-
-  <S extends Stub> S variable(Type<S> type) {
-    return core.structures.variable(type.make(this), place());
-  }
-
-  /** Repeats a body at the server while a condition holds. */
-  public void while_(Supplier<Bool> condition, Runnable body) {
-    enter();
-    try {
-      Object place = place();
-      core.structures.open(admit(), Structure.WHILE, place);
-      record(
-          () -> {
-            core.structures.condition(condition.get(), place);
-            body.run();
-          });
-    } finally {
-      exit();
-    }
-  }
-
-  /** Repeats a body at the server until it leaves the loop. */
-  public void loop(Runnable body) {
-    enter();
-    try {
-      Object place = place();
-      core.structures.open(admit(), Structure.WHILE, place);
-      record(
-          () -> {
-            core.structures.condition(Value.of(true), place);
-            body.run();
-          });
-    } finally {
-      exit();
-    }
-  }
-
-  /** Runs a body at the server if a condition holds. Follow it with {@code else_}. */
-  public If if_(Bool condition, Runnable body) {
-    return choose(() -> condition, body);
-  }
-
-  /** As the other, with a condition that is recorded inside the choice. */
-  public If if_(Supplier<Bool> condition, Runnable body) {
-    return choose(condition, body);
-  }
-
-  private If choose(Supplier<Bool> condition, Runnable body) {
-    enter();
-    try {
-      Object place = place();
-      core.structures.open(admit(), Structure.IF, place);
-      return new If(
-          this,
-          record(
-              () -> {
-                core.structures.condition(condition.get(), place);
-                body.run();
-              }));
-    } finally {
-      exit();
-    }
-  }
-
-  /** Runs a body at the server for each value of an iterator. */
-  public <A extends Stub> void foreach(Iter<A> iterator, Consumer<? super A> body) {
-    each(iterator.iteration, List.of(iterator.type), values -> body.accept(cast(values.get(0))));
-  }
-
-  /** Runs a body at the server for each step of an iterator that yields two values. */
-  public <A extends Stub, B extends Stub> void foreach(
-      Iter.Two<A, B> iterator, BiConsumer<? super A, ? super B> body) {
-    each(
-        iterator.iteration,
-        List.of(iterator.first, iterator.second),
-        values -> body.accept(cast(values.get(0)), cast(values.get(1))));
-  }
-
-  /** A block that takes three stubs. */
-  @FunctionalInterface
-  public interface Body3<A, B, C> {
-    /** Records the block. */
-    void accept(A first, B second, C third);
-  }
-
-  /** Runs a body at the server for each step of an iterator that yields three values. */
-  public <A extends Stub, B extends Stub, C extends Stub> void foreach(
-      Iter.Three<A, B, C> iterator, Body3<? super A, ? super B, ? super C> body) {
-    each(
-        iterator.iteration,
-        List.of(iterator.first, iterator.second, iterator.third),
-        values -> body.accept(cast(values.get(0)), cast(values.get(1)), cast(values.get(2))));
-  }
-
-  @SuppressWarnings({"unchecked", "TypeParameterUnusedInFormals"})
-  private static <S extends Stub> S cast(Stub stub) {
-    return (S) stub;
-  }
-
-  private void each(Iteration iteration, List<Type<?>> types, Consumer<List<Stub>> body) {
-    enter();
-    try {
-      Object place = place();
-      Slot receiver = iteration.receiver();
-      Stubs of = iteration.stubs();
-      core.structures.beginForeach(
-          admit(),
-          receiver,
-          iteration.number(),
-          of == null ? stubs() : of,
-          iteration.arguments().size(),
-          place);
-      iteration.arguments().forEach(core.calls::operand);
-      Failure refused = core.calls.end();
-      long maker = core.calls.maker;
-      List<Stub> values = new ArrayList<>();
-      types.forEach(type -> values.add(core.result(type.make(this), refused, maker, place)));
-      record(() -> body.accept(values));
-    } finally {
-      exit();
-    }
-  }
-
-  /** Leaves the innermost loop at the server. Recording goes on. */
-  public void break_() {
-    enter();
-    try {
-      core.structures.breakLoop(place());
-    } finally {
-      exit();
-    }
-  }
-
-  /** Goes on with the next round of the innermost loop at the server. Recording goes on. */
-  public void continue_() {
-    enter();
-    try {
-      core.structures.continueLoop(place());
-    } finally {
-      exit();
-    }
-  }
-
-  /** Runs a body at the server. Exceptions of its calls go to the handlers that follow. */
-  public Except except(Runnable body) {
-    enter();
-    try {
-      core.structures.open(admit(), Structure.EXCEPT, place());
-      return new Except(this, record(body));
-    } finally {
-      exit();
-    }
-  }
-
   // Batches.
 
   /**
@@ -747,6 +284,14 @@ public final class Session implements AutoCloseable {
         });
   }
 
+  /** Calls a body, and finds the stubs in its result. */
+  <R extends @Nullable Object> R kept(Supplier<R> body, List<Stub> kept) {
+    R result = body.get();
+    StubsIn.find(result, kept);
+    kept.forEach(stub -> stub.isWanted = true);
+    return result;
+  }
+
   /** Calls a body, and gives its stubs up but for those in its result. */
   <R extends @Nullable Object> R scoped(Supplier<R> body, List<Stub> kept) {
     List<Stub> scope = new ArrayList<>();
@@ -773,6 +318,51 @@ public final class Session implements AutoCloseable {
     }
     kept.forEach(stub -> stub.isWanted = true);
     return result;
+  }
+
+  /**
+   * Records a batch that is a transaction of its own, sends it, and waits until it is committed.
+   * The server repeats it after conflicts; the body is called once. An exception that no structure
+   * handles aborts it.
+   *
+   * @return the result of the body, whose stubs have come
+   * @throws BifrostException if the transaction is not committed: nothing of it was done
+   */
+  public <R extends @Nullable Object> R transaction(Transaction how, Supplier<R> body) {
+    enter();
+    try {
+      return how.run(this, body);
+    } finally {
+      exit();
+    }
+  }
+
+  /** As the other, with the defaults. */
+  public <R extends @Nullable Object> R transaction(Supplier<R> body) {
+    return transaction(Transaction.defaults(), body);
+  }
+
+  /** As the other, of a body without result. */
+  public void transaction(Transaction how, Runnable body) {
+    transaction(
+        how,
+        () -> {
+          body.run();
+          return List.of();
+        });
+  }
+
+  /** As the other, of a body without result, with the defaults. */
+  public void transaction(Runnable body) {
+    transaction(Transaction.defaults(), body);
+  }
+
+  /**
+   * Returns a batch that is run again whenever its results may have changed: {@code for (Int n :
+   * s.live(() -> db.count()))}. The body is called for each run. Give it a session of its own.
+   */
+  public <R> Live<R> live(Supplier<R> body) {
+    return new Live<>(this, body);
   }
 
   /**
