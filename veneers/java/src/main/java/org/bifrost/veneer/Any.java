@@ -31,6 +31,21 @@ public final class Any extends Obj {
         }
       };
 
+  /** The type of the outcome of a call without results, by its name. */
+  static final Type<Any> NOTHING =
+      new Type.OfObject<>(
+          "null",
+          session -> {
+            Any made = new Any(session);
+            made.isWanted = false;
+            return made;
+          }) {
+        @Override
+        int[] numbersIn(Stubs stubs) {
+          return stubs.basic(0);
+        }
+      };
+
   Any(Session session) {
     super(session);
   }

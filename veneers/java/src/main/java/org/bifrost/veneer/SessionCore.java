@@ -95,27 +95,13 @@ abstract class SessionCore {
   Any first(Call ended, int results) {
     if (results == 0) {
       // Such a result is told by the exceptions of its batch.
-      Any nothing = ended.to(NOTHING);
+      Any nothing = ended.to(Any.NOTHING);
       return nothing;
     }
     List<Stub> all = ended.toAll(Collections.nCopies(Math.max(results, 1), Any.TYPE));
     all.subList(1, all.size()).forEach(Stub::release);
     return (Any) all.get(0);
   }
-
-  private static final Type<Any> NOTHING =
-      new Type.OfObject<>(
-          "null",
-          session -> {
-            Any made = new Any(session);
-            made.isWanted = false;
-            return made;
-          }) {
-        @Override
-        int[] numbersIn(Stubs stubs) {
-          return stubs.basic(0);
-        }
-      };
 
   // Claims.
 
