@@ -94,7 +94,7 @@ import (
 	"fmt"
 	"os"
 
-	%q
+	"%s/samples/database/database"
 )
 
 %s
