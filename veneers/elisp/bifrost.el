@@ -134,7 +134,7 @@ It is also sent before it has three quarters of what its server allows."
   lines-max position-max bytes-max line-max
   ;; Failures that no claim has told; all of them; true if the server knows of some.
   untold history has-failed
-  in-transaction busy (calls 0) (crossings 0))
+  in-transaction has-table busy (calls 0) (crossings 0))
 
 (cl-defstruct (bifrost--type (:copier nil))
   "A type of a server: KIND is a symbol, PARTS are pairs of a field and a type."
@@ -150,12 +150,13 @@ It is also sent before it has three quarters of what its server allows."
 NAME is its text as an operand, if it is known.  SCOPE is nil outside
 structures.
 POSITION is that of the result, and CALL that of the first result of its call.
+ASKED is its text in a question.
 STATE is nil, a pair as `(value . 5)', or a `bifrost--failure'."
-  type name what scope position call state)
+  type name what scope position call asked state)
 
 (cl-defstruct (bifrost-iterator (:conc-name bifrost--iterator-) (:copier nil))
-  "The call of an iterator, which `bifrost-foreach' and `bifrost-rows' run."
-  session call heading)
+  "The call of an iterator, which `bifrost-foreach' and `bifrost-rows' record."
+  session receiver heading arguments)
 
 (cl-defstruct (bifrost--failure (:copier nil))
   "An exception of the call at position CALL, with its condition.
@@ -215,6 +216,7 @@ CALLS are the positions of those that it follows from, CAUSES their failures."
                           (list (format "nobody answers at %s: %s" url why)))))
         (arguments
          (cond
+          ((not (stringp url)) (bifrost--misuse "%S is no address" url))
           ((string-match "\\`unix://\\(/.+\\)\\'" url)
            (list :family 'local :service (match-string 1 url)))
           ((string-match "\\`tcp://\\[?\\([^]/]+?\\)\\]?:\\([0-9]+\\)\\'" url)
@@ -248,6 +250,8 @@ CALLS are the positions of those that it follows from, CAUSES their failures."
   "Return a session at the server at URL, as unix:///path or tcp://host:port.
 TOKEN is the secret that it asks for, and NAME is shown in its logs.
 TIMEOUT is in place of `bifrost-timeout'."
+  (unless (or (null timeout) (and (numberp timeout) (> timeout 0)))
+    (bifrost--misuse "%S is no time in seconds" timeout))
   (let* ((session (bifrost--make-session :timeout timeout :process (bifrost--socket url)))
          (hello (concat "hello 2 json name " (bifrost--text name)
                         (and token (not (string-empty-p token))
@@ -462,8 +466,10 @@ These are pairs of the word before a list, and the text inside."
     (cl-incf (bifrost--bytes session) bytes)
     (cl-incf (bifrost--lines session))))
 
-(defun bifrost--flush-if-full (session)
-  "Send the batch of SESSION if it is near a limit, and may be sent."
+(defun bifrost--begin (session)
+  "Signal an error if SESSION has ended, and send a batch that is full.
+This comes before operands, whose texts are those of one batch."
+  (bifrost--ready session)
   (when (and (or (>= (bifrost--lines session) (bifrost--lines-max session))
                  (>= (bifrost--position session) (bifrost--position-max session))
                  (>= (bifrost--bytes session) (bifrost--bytes-max session))
@@ -471,7 +477,9 @@ These are pairs of the word before a list, and the text inside."
                  (> (bifrost--objects session)
                     (max 256 (- bifrost--names-max (hash-table-count (bifrost--kept session))))))
              (zerop (bifrost--depth session))
-             (not (bifrost--in-transaction session)))
+             (not (bifrost--in-transaction session))
+             ;; A table ends with its batch.
+             (not (bifrost--has-table session)))
     (bifrost-flush session)))
 
 (defun bifrost--stub (type what)
@@ -524,17 +532,26 @@ The server compares positions with its own."
 
 (defun bifrost--record (session text type what)
   "Record the command TEXT in SESSION; return a stub of TYPE, that of WHAT."
-  (bifrost--ready session)
-  (bifrost--flush-if-full session)
   (bifrost--line session (concat (bifrost--target session 1) " := " text "\n"))
   (bifrost--stub type what))
 
-(defun bifrost--arguments (session heading arguments)
-  "Return the text of ARGUMENTS of a call of HEADING in SESSION."
+(defun bifrost--check-arguments (heading arguments)
+  "Signal an error unless there are as many ARGUMENTS as HEADING says."
   (let ((types (bifrost--heading-parameters heading)))
     (unless (= (length types) (length arguments))
       (bifrost--misuse "%s takes %d arguments, not %d" (bifrost--heading-name heading)
-                       (length types) (length arguments)))
+                       (length types) (length arguments)))))
+
+(defun bifrost--call-text (session receiver heading arguments)
+  "Return the text of a call of HEADING of RECEIVER with ARGUMENTS in SESSION."
+  (let ((name (if receiver (bifrost--receiver session receiver) "")))
+    (concat name (bifrost--heading-call heading) (bifrost--arguments session heading arguments)
+            ")")))
+
+(defun bifrost--arguments (session heading arguments)
+  "Return the text of ARGUMENTS of a call of HEADING in SESSION."
+  (bifrost--check-arguments heading arguments)
+  (let ((types (bifrost--heading-parameters heading)))
     (cond
      ((null types) "")
      ((null (cdr types)) (bifrost--operand session (car types) (car arguments)))
@@ -545,31 +562,31 @@ The server compares positions with its own."
 (defun bifrost--invoke (session receiver heading arguments)
   "Record a call of HEADING of RECEIVER, or nil, in SESSION, with ARGUMENTS.
 Return its result, a list of several, or an iterator."
-  (bifrost--flush-if-full session)
-  (let* ((call (bifrost--heading-call heading))
-         (results (bifrost--heading-results heading))
-         (what (bifrost--heading-name heading))
-         (name (if receiver (bifrost--receiver session receiver) ""))
-         (text (bifrost--arguments session heading arguments)))
+  (bifrost--begin session)
+  (let ((results (bifrost--heading-results heading))
+        (what (bifrost--heading-name heading)))
     (cond
      ((bifrost--heading-yields heading)
-      (make-bifrost-iterator :session session :heading heading :call (concat name call text ")")))
+      (bifrost--check-arguments heading arguments)
+      (make-bifrost-iterator :session session :receiver receiver :heading heading
+                             :arguments arguments))
      ((cdr results)
-      (bifrost--line session (concat (bifrost--target session (length results)) " := "
-                                     name call text ")\n"))
+      (let ((call (bifrost--call-text session receiver heading arguments)))
+        (bifrost--line session (concat (bifrost--target session (length results)) " := " call "\n")))
       (let* ((first (1+ (bifrost--position session)))
              (stubs (mapcar (lambda (type) (bifrost--stub type what)) results)))
         ;; A failure of the call is one of all its results.
         (dolist (stub stubs) (setf (bifrost--stub-call stub) first))
         stubs))
      (t
-      (bifrost--line
-       session
-       (if (bifrost--scope session)
-           (concat "$a" (number-to-string (1+ (bifrost--names session))) " := "
-                   name call text ")\n")
-         (concat "@" (number-to-string (1+ (bifrost--position session))) " := "
-                 name call text ")\n")))
+      (let* ((name (if receiver (bifrost--receiver session receiver) ""))
+             (text (bifrost--arguments session heading arguments))
+             (is-inside (bifrost--scope session)))
+        (bifrost--line session
+                       (concat (if is-inside "$a" "@")
+                               (number-to-string (1+ (if is-inside (bifrost--names session)
+                                                       (bifrost--position session))))
+                               " := " name (bifrost--heading-call heading) text ")\n")))
       (bifrost--stub (or (car results) (bifrost--type session "null")) what)))))
 
 (defun bifrost-call (stub method &rest arguments)
@@ -591,11 +608,9 @@ Each is METHOD or (METHOD ARGUMENT...), of the result before it."
 (defun bifrost--effect (session word count receiver heading arguments)
   "Record a call of HEADING in SESSION behind WORD, of RECEIVER with ARGUMENTS.
 It has no stub, and takes COUNT positions."
-  (bifrost--ready session)
-  (bifrost--flush-if-full session)
-  (bifrost--line session (concat word (bifrost--receiver session receiver)
-                                 (bifrost--heading-call heading)
-                                 (bifrost--arguments session heading arguments) ")\n"))
+  (bifrost--begin session)
+  (bifrost--line session (concat word (bifrost--call-text session receiver heading arguments)
+                                 "\n"))
   (cl-incf (bifrost--position session) count)
   nil)
 
@@ -625,20 +640,23 @@ It costs less than `bifrost-call', since no result comes back."
   "Return the well-known object with NAME in SESSION.
 It has TYPE, or its first use fails."
   (bifrost--outside session "lookup")
+  (bifrost--begin session)
   (let ((type (bifrost--known-type session type)))
     (bifrost--record session (concat "lookup " (bifrost--text name) ": " (bifrost--type-text type))
                      type "lookup")))
 
 (defun bifrost-value (session type value)
   "Return VALUE, of TYPE, as a result in SESSION: it has methods."
-  (let ((type (bifrost--type session type)))
-    (bifrost--record session (bifrost--literal session type value) type "value")))
+  (bifrost--begin session)
+  (let* ((type (bifrost--type session type)) (text (bifrost--literal session type value)))
+    (bifrost--record session text type "value")))
 
 (defun bifrost-contents (stub)
   "Return the contents of the object STUB as a value."
   (bifrost--check-stub stub)
   (let ((session (bifrost--stub-session stub)))
     (bifrost--outside session "contents")
+    (bifrost--begin session)
     (bifrost--record session (concat "get " (bifrost--receiver session stub))
                      (bifrost--stub-type stub) "get")))
 
@@ -647,6 +665,7 @@ It has TYPE, or its first use fails."
   (bifrost--check-stub stub)
   (let* ((session (bifrost--stub-session stub))
          (type (bifrost--known-type session type)))
+    (bifrost--begin session)
     (bifrost--record session (concat (bifrost--receiver session stub) " " word " "
                                      (bifrost--type-text type))
                      (if result (bifrost--type session result) type) word)))
@@ -662,6 +681,7 @@ It has TYPE, or its first use fails."
 (defun bifrost-cell (session type &rest value)
   "Return a new cell of SESSION for values of TYPE, with VALUE if one is given."
   (when (cdr value) (bifrost--misuse "a cell has one value at most"))
+  (bifrost--begin session)
   (let* ((type (bifrost--known-type session type))
          (text (bifrost--type-text type))
          (cell (bifrost--record session (concat "cell " text)
@@ -718,8 +738,7 @@ These are lists of a name, a method, and t if it takes more operands."
 
 (defun bifrost--structure (session function)
   "Record a structure of SESSION by FUNCTION: whole, or not at all."
-  (bifrost--ready session)
-  (bifrost--flush-if-full session)
+  (bifrost--begin session)
   (let ((max (alist-get 'depth_max (bifrost--limits session)))
         (saved (list (bifrost--position session) (bifrost--lines session) (bifrost--bytes session)))
         (bifrost--open session)
@@ -774,16 +793,23 @@ It gets a function that makes stubs of TYPES, whose names end with the body."
     (bifrost--structure
      session
      (lambda ()
-       (bifrost--body
-        session 'loop
-        (lambda (stubs)
-          (bifrost--line session
-                         (concat "foreach "
-                                 (mapconcat (lambda (stub) (bifrost--name session stub)) stubs ", ")
-                                 " in " (bifrost--iterator-call iterator) " do\n"))
-          (apply function stubs))
-        types)
+       (let ((call (bifrost--iterator-text iterator)))
+         (bifrost--body
+          session 'loop
+          (lambda (stubs)
+            (bifrost--line session
+                           (concat "foreach "
+                                   (mapconcat (lambda (stub) (bifrost--name session stub)) stubs
+                                              ", ")
+                                   " in " call " do\n"))
+            (apply function stubs))
+          types))
        (bifrost--line session "end\n")))))
+
+(defun bifrost--iterator-text (iterator)
+  "Return the text of the call of ITERATOR."
+  (bifrost--call-text (bifrost--iterator-session iterator) (bifrost--iterator-receiver iterator)
+                      (bifrost--iterator-heading iterator) (bifrost--iterator-arguments iterator)))
 
 (defmacro bifrost-foreach (binding &rest body)
   "Run BODY at the server for each step of an iterator.
@@ -972,11 +998,13 @@ of BODY, or nil.  None of these is evaluated."
          (columns (mapcar (lambda (type) (cons nil type)) types))
          (rows (progn
                  (bifrost--outside session "rows")
+                 (bifrost--begin session)
                  (bifrost--record session
                                   (concat "rows " (mapconcat #'bifrost--type-text types ", "))
                                   (make-bifrost--type :session session :text "rows" :kind 'rows
                                                       :parts columns)
                                   "rows"))))
+    (setf (bifrost--has-table session) t)
     (bifrost--foreach
      iterator
      (lambda (&rest stubs)
@@ -1092,6 +1120,7 @@ The server commits nothing before."
   "Wait in SESSION until others change an object that the transaction has read.
 The stub that is returned is true then, and false after MILLISECONDS."
   (bifrost--outside session "wait")
+  (bifrost--begin session)
   (unless (natnump milliseconds) (bifrost--misuse "%S are no milliseconds" milliseconds))
   (prog1 (bifrost--record session (format "wait %d" milliseconds) (bifrost--type session "bool")
                           "wait")
@@ -1148,7 +1177,8 @@ Signal the exception if its call failed.  Of an object it is the stub itself."
         (type (car (bifrost--heading-results (bifrost--iterator-heading iterator)))))
     (bifrost-flush session)
     (let ((answer (bifrost--ask session (format "list %d %s\n" (or max 1000)
-                                                (bifrost--iterator-call iterator)))))
+                                                (bifrost--iterator-text iterator)))))
+      (bifrost--reset session)
       (seq-doseq (told (bifrost--items session answer 'exceptions))
         (bifrost--signal session (bifrost--failure told (make-hash-table))))
       (mapcar (lambda (item)
@@ -1174,9 +1204,7 @@ Signal the exception if its call failed.  Of an object it is the stub itself."
            (answer (bifrost--ask-lines
                     session (if asked
                                 (concat "? "
-                                        (mapconcat (lambda (stub)
-                                                     (format "@%d" (bifrost--stub-position stub)))
-                                                   asked ", ")
+                                        (mapconcat #'bifrost--stub-asked asked ", ")
                                         "\n")
                               ;; A `flush' would be answered with all that has a name.
                               "? nil\n")))
@@ -1190,36 +1218,40 @@ Signal the exception if its call failed.  Of an object it is the stub itself."
         (bifrost--lost session "the server has sent other results than were asked for"))
       (cl-incf (bifrost--crossings session))
       (cl-incf (bifrost--calls session) (or (alist-get 'calls answer) 0))
-      ;; This ends with the shorter list.
-      (cl-mapc (lambda (stub result)
-                 (bifrost--settle session stub result
-                                  (if (assq 'not_reached result) (car (last failures))
-                                    (gethash (bifrost--stub-call stub) by-call))))
-               asked results)
+      (cl-loop for stub in asked for result across results
+               do (bifrost--settle session stub result failures by-call))
       (setf (bifrost--untold session) (append (bifrost--untold session) failures)
             (bifrost--history session) (append (reverse failures) (bifrost--history session))
-            (bifrost--has-failed session) (or (bifrost--has-failed session) (consp failures))
-            (bifrost--position session) 0
-            (bifrost--objects session) 0
-            (bifrost--lines session) 0
-            (bifrost--bytes session) 0
-            (bifrost--waits session) 0)
-      (clrhash (bifrost--stubs session))
+            (bifrost--has-failed session) (or (bifrost--has-failed session) (consp failures)))
+      (bifrost--reset session)
       (mapcar #'bifrost--failure-condition failures))))
 
-(defun bifrost--settle (session stub result failure)
-  "Give STUB of SESSION its state by RESULT, or by FAILURE if it has none."
-  (unless (equal (alist-get 'name result) (format "@%d" (bifrost--stub-position stub)))
+(defun bifrost--reset (session)
+  "Begin the next batch of SESSION."
+  (setf (bifrost--position session) 0
+        (bifrost--objects session) 0
+        (bifrost--has-table session) nil
+        (bifrost--lines session) 0
+        (bifrost--bytes session) 0
+        (bifrost--waits session) 0)
+  (clrhash (bifrost--stubs session)))
+
+(defun bifrost--settle (session stub result failures by-call)
+  "Give STUB of SESSION its state by RESULT, or by one of FAILURES.
+BY-CALL has these by their calls."
+  (unless (equal (alist-get 'name result) (bifrost--stub-asked stub))
     (bifrost--lost session "the server has sent a result that was not asked for"))
-  (setf (bifrost--stub-state stub)
-        (or (assq 'value result) (assq 'handle result) (assq 'rows result) failure
-            (make-bifrost--failure
-             :condition (list 'bifrost-signal (format "%s was not run" (bifrost--stub-what stub))
-                              nil nil nil))))
-  ;; A failure is signalled wherever its stub is used, and a value stands for itself.
-  (when (or (bifrost--failure-p (bifrost--stub-state stub))
-            (memq (bifrost--type-kind (bifrost--stub-type stub)) bifrost--basic))
-    (setf (bifrost--stub-name stub) nil)))
+  (setf (bifrost--stub-asked stub) nil)
+  (unless (setf (bifrost--stub-state stub)
+                (or (assq 'value result) (assq 'handle result) (assq 'rows result)))
+    ;; A failure is signalled wherever its stub is used.
+    (setf (bifrost--stub-name stub) nil
+          (bifrost--stub-state stub)
+          (or (if (assq 'not_reached result) (car (last failures))
+                (gethash (bifrost--stub-call stub) by-call))
+              (make-bifrost--failure
+               :condition (list 'bifrost-signal
+                                (format "%s was not run" (bifrost--stub-what stub)) nil nil nil))))))
 
 (defun bifrost--living (session)
   "Return the living stubs of this batch of SESSION, in order."
@@ -1248,9 +1280,13 @@ Those that may be objects get names; those of dead objects are given back."
             (bifrost--line session (concat "free " (string-join some ", ") "\n"))))))
     (let ((living (bifrost--living session)))
       (dolist (stub living)
+        (setf (bifrost--stub-asked stub)
+              (or (bifrost--stub-name stub)
+                  (concat "@" (number-to-string (bifrost--stub-position stub))))
+              (bifrost--stub-name stub) nil)
         (unless (memq (bifrost--type-kind (bifrost--stub-type stub)) bifrost--basic)
           (let* ((number (cl-incf (bifrost--names session))) (name (format "$a%d" number)))
-            (bifrost--line session (format "%s := @%d\n" name (bifrost--stub-position stub)))
+            (bifrost--line session (concat name " := " (bifrost--stub-asked stub) "\n"))
             (setf (bifrost--stub-name stub) name)
             (puthash number stub kept)
             (push number (bifrost--kept-names session)))))
@@ -1430,7 +1466,8 @@ Objects are alists, and lists are vectors."
 (defun bifrost--items (session answer part)
   "Return PART, a list of objects, of ANSWER of SESSION."
   (let ((items (alist-get part answer)))
-    (if (and (vectorp items) (cl-every #'bifrost--object-p items)) items
+    (if (and (vectorp items) (cl-loop for item across items always (bifrost--object-p item)))
+        items
       (bifrost--lost session "the server has sent an answer without %s" part))))
 
 ;;;; Values
@@ -1457,62 +1494,68 @@ Objects are alists, and lists are vectors."
           (bifrost--misuse "a %s is wanted, and this is a %s" (bifrost--type-text type)
                            (bifrost--type-text own)))))))
 
+(defun bifrost--no (type value &optional what)
+  "Signal that VALUE is none of TYPE, or no WHAT."
+  (bifrost--misuse "%S is no %s" value (or what (bifrost--type-text type))))
+
 (defun bifrost--literal (session type value)
   "Return the text of VALUE, a value of Lisp, as one of TYPE in SESSION."
-  (let ((no (lambda (&optional what)
-              (bifrost--misuse "%S is no %s" value (or what (bifrost--type-text type))))))
-    (pcase (bifrost--type-kind type)
-      ('int (cond ((fixnump value) (number-to-string value))
-                  ((and (integerp value) (<= (- (ash 1 63)) value (1- (ash 1 63))))
-                   (number-to-string value))
-                  (t (funcall no (if (integerp value) "int of 64 bits" "int")))))
-      ('real (bifrost--real session value no))
-      ('bool (pcase value ('t "true") ('nil "false") (_ (funcall no))))
-      ('null (if value (funcall no "nil") "nil"))
-      ('string (if (stringp value) (bifrost--text value) (funcall no)))
-      ('char (if (and (characterp value) (<= value #x10ffff) (not (<= #xd800 value #xdfff)))
-                 (format "'\\u{%x}'" value)
-               (funcall no)))
-      ('bytes (if (and (stringp value) (or (not (multibyte-string-p value))
-                                           (string-match-p "\\`[[:ascii:]]*\\'" value)))
-                  (concat "x\"" (encode-hex-string (string-to-unibyte value)) "\"")
-                (funcall no)))
-      ('sequence
-       (unless (or (proper-list-p value) (and (vectorp value) (not (stringp value))))
-         (funcall no (concat (bifrost--type-text type) ": it is a list or a vector")))
-       (let ((of (cdar (bifrost--type-parts type))))
-         (concat "{" (mapconcat (lambda (item) (bifrost--operand session of item)) value ", ")
-                 "}")))
-      ('struct (bifrost--struct session type value no))
-      ((or 'oneof 'maybe)
-       (let* ((tag (if (consp value) (car value) value))
-              (part (and tag (symbolp tag) (assq tag (bifrost--type-parts type)))))
-         (unless part (funcall no (format "%s: it is a tag and its value, (TAG . VALUE)"
-                                          (bifrost--type-text type))))
-         (format "{%s: %s}" tag (bifrost--operand session (cdr part) (cdr-safe value)))))
-      (_ (bifrost--misuse "a %s is a stub, not %S" (bifrost--type-text type) value)))))
+  (pcase (bifrost--type-kind type)
+    ('int (cond ((fixnump value) (number-to-string value))
+                ((not (integerp value)) (bifrost--no type value))
+                ((<= (- (ash 1 63)) value (1- (ash 1 63))) (number-to-string value))
+                (t (bifrost--no type value "int of 64 bits"))))
+    ('real (bifrost--real session type value))
+    ('bool (pcase value ('t "true") ('nil "false") (_ (bifrost--no type value))))
+    ('null (if value (bifrost--no type value "nil") "nil"))
+    ('string (if (stringp value) (bifrost--text value) (bifrost--no type value)))
+    ('char (if (and (characterp value) (<= value #x10ffff) (not (<= #xd800 value #xdfff)))
+               (format "'\\u{%x}'" value)
+             (bifrost--no type value)))
+    ('bytes (if (and (stringp value) (or (not (multibyte-string-p value))
+                                         (string-match-p "\\`[[:ascii:]]*\\'" value)))
+                (concat "x\"" (encode-hex-string (string-to-unibyte value)) "\"")
+              (bifrost--no type value)))
+    ('sequence
+     (unless (or (proper-list-p value) (vectorp value))
+       (bifrost--no type value (concat (bifrost--type-text type) ": it is a list or a vector")))
+     (let ((of (cdar (bifrost--type-parts type))))
+       (concat "{" (mapconcat (lambda (item) (bifrost--operand session of item)) value ", ") "}")))
+    ('struct (bifrost--struct session type value))
+    ((or 'oneof 'maybe)
+     (let* ((tag (if (consp value) (car value) value))
+            (part (and tag (symbolp tag) (assq tag (bifrost--type-parts type)))))
+       (unless part
+         (bifrost--no type value (concat (bifrost--type-text type)
+                                         ": it is a tag and its value, (TAG . VALUE)")))
+       (format "{%s: %s}" tag (bifrost--operand session (cdr part) (cdr-safe value)))))
+    (_ (bifrost--misuse "a %s is a stub, not %S" (bifrost--type-text type) value))))
 
-(defun bifrost--real (session value no)
-  "Return the text of VALUE as a real in SESSION, or call NO."
+(defun bifrost--real (session type value)
+  "Return the text of VALUE as a real, of TYPE, in SESSION, exactly."
   (let ((real (if (integerp value) (float value) value)))
     (cond
-     ((not (floatp real)) (funcall no))
+     ((not (floatp real)) (bifrost--no type value))
      ((isnan real) (bifrost--quotient session 0.0))
      ((= real 1.0e+INF) (bifrost--quotient session 1.0))
      ((= real -1.0e+INF) (bifrost--quotient session -1.0))
-     ((/= real value) (funcall no "real: it has too many digits"))
+     ((/= real value) (bifrost--no type value "real: it has too many digits"))
      (t (let ((text (number-to-string real)))
           (if (string-search "." text) text (string-replace "e" ".0e" text)))))))
 
 (defun bifrost--quotient (session real)
   "Return the text of REAL by 0 in SESSION: infinities and NaN have no other."
-  (bifrost--name session (bifrost-call (bifrost-value session "real" real) 'div 0.0)))
+  (let* ((type (bifrost--type session "real"))
+         (value (bifrost--record session (number-to-string real) type "value")))
+    (bifrost--name session (bifrost--record session
+                                            (concat (bifrost--name session value) ".div(0.0)")
+                                            type "div"))))
 
-(defun bifrost--struct (session type value no)
-  "Return the text of the alist VALUE as one of TYPE in SESSION, or call NO."
+(defun bifrost--struct (session type value)
+  "Return the text of the alist VALUE as a struct of TYPE in SESSION."
   (let ((parts (bifrost--type-parts type)) (text (bifrost--type-text type)))
     (unless (and (proper-list-p value) (cl-every #'consp value))
-      (funcall no (concat text ": it is an alist")))
+      (bifrost--no type value (concat text ": it is an alist")))
     (dolist (field value)
       (unless (assq (car field) parts) (bifrost--misuse "a %s has no field `%s'" text (car field))))
     (concat "{"

@@ -24,14 +24,26 @@
     (buffer-substring (point) (point-max))))
 
 (defun bench-socket (socket count)
-  "Write COUNT calls by hand to SOCKET."
+  "Write COUNT calls by hand to SOCKET; ask for the last result."
   (let (lines)
     (dotimes (i count)
-      (push (concat "$a := $p.same_int(" (number-to-string i) ")\n") lines))
-    (push "? $a\n" lines)
-    (unless (string-match-p (format "\"value\":%d\\b" (1- count))
-                            (bench-collect socket (apply #'concat (nreverse lines))))
-      (error "A wrong result"))))
+      (push (concat "$p.same_int(" (number-to-string i) ")\n") lines))
+    (push (format "? @%d\n" count) lines)
+    (bench-check (bench-collect socket (apply #'concat (nreverse lines))) count)))
+
+(defun bench-socket-all (socket count)
+  "Write COUNT calls by hand to SOCKET; ask for all results."
+  (let (lines)
+    (dotimes (i count)
+      (push (concat "$p.same_int(" (number-to-string i) ")\n") lines))
+    (push (concat "? " (mapconcat (lambda (i) (format "@%d" i)) (number-sequence 1 count) ", ") "\n")
+          lines)
+    (bench-check (bench-collect socket (apply #'concat (nreverse lines))) count)))
+
+(defun bench-check (answer count)
+  "Fail unless ANSWER has the last of COUNT results."
+  (unless (string-match-p (format "\"value\":%d\\b" (1- count)) answer)
+    (error "A wrong result")))
 
 (defun bench-call (probe count)
   "Record COUNT calls of PROBE, each with a stub; claim the last one."
@@ -53,9 +65,10 @@
          (socket (make-network-process
                   :name "raw" :buffer (generate-new-buffer " *raw*") :family 'local :noquery t
                   :coding 'utf-8-unix :service (string-remove-prefix "unix://" url)))
-         (systems `((socket . ,(lambda () (bench-socket socket count)))
-                    (bifrost-call . ,(lambda () (bench-call probe count)))
-                    (bifrost-run . ,(lambda () (bench-run probe count)))))
+         (systems `(("socket, the last result" . ,(lambda () (bench-socket socket count)))
+                    ("bifrost-run" . ,(lambda () (bench-run probe count)))
+                    ("socket, all results" . ,(lambda () (bench-socket-all socket count)))
+                    ("bifrost-call" . ,(lambda () (bench-call probe count)))))
          times)
     (bifrost-claim (bifrost-> probe (same_int 0)))
     (bench-collect socket "hello 2 json name bench\n")
@@ -69,7 +82,7 @@
             (when (> round 0)
               (push (list (/ (* 1e6 (- end begun)) count)
                           (/ (* 1e6 (- gc-elapsed gc)) count))
-                    (alist-get name times)))))))
+                    (alist-get name times nil nil #'equal)))))))
     (princ (format "batches of %d calls, us a call; %s, a collection after %d bytes\n" count
                    (cond ((and (fboundp 'subr-native-elisp-p)
                                (subr-native-elisp-p (symbol-function 'bifrost-call)))
@@ -77,12 +90,12 @@
                          ((byte-code-function-p (symbol-function 'bifrost-call)) "compiled")
                          (t "interpreted"))
                    gc-cons-threshold))
-    (princ (format "  %-14s %10s %10s %10s %10s\n" "" "median" "least" "mean" "collecting"))
+    (princ (format "  %-24s %10s %10s %10s %10s\n" "" "median" "least" "mean" "collecting"))
     (pcase-dolist (`(,name . ,system) systems)
       (ignore system)
-      (let* ((all (alist-get name times))
+      (let* ((all (alist-get name times nil nil #'equal))
              (totals (sort (mapcar #'car all) #'<)))
-        (princ (format "  %-14s %10.2f %10.2f %10.2f %10.2f\n" name
+        (princ (format "  %-24s %10.2f %10.2f %10.2f %10.2f\n" name
                        (nth (/ (length totals) 2) totals) (car totals)
                        (/ (apply #'+ totals) (length totals))
                        (/ (apply #'+ (mapcar #'cadr all)) (length all))))))))

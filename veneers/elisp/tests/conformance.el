@@ -120,7 +120,16 @@
       (should (equal (bifrost-claim (bifrost-get out)) "1 2 3 1=1 2=2 a b c counter 1 4 9 7 8 "))
       (should (= (bifrost-crossings s) 1))
       ;; The first values, outside a loop.
-      (should (equal (bifrost-list (bifrost-> p (numbers 9)) 4) '(1 2 3 4))))))
+      (should (equal (bifrost-list (bifrost-> p (numbers 9)) 4) '(1 2 3 4)))
+      (should-say "use bifrost-foreach or bifrost-rows" (bifrost-list (bifrost-> p items)))
+      ;; The call of an iterator can be used in a later batch, and several times.
+      (let* ((nine (bifrost-> p (same_int 9)))
+             (numbers (bifrost-> p (numbers nine)))
+             (total (bifrost-cell s 'int (bifrost-claim nine))))
+        (dotimes (_ 2)
+          (bifrost-foreach (n numbers) (bifrost-put total (bifrost+ (bifrost-get total) n))))
+        (should (equal (bifrost-list numbers 2) '(1 2)))
+        (should (= (bifrost-claim (bifrost-get total)) 99))))))
 
 (ert-deftest bifrost-case-signals-carry-their-values ()
   (case-of (s "conformance")
