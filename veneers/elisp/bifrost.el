@@ -572,7 +572,8 @@ Return its result, a list of several, or an iterator."
                              :arguments arguments))
      ((cdr results)
       (let ((call (bifrost--call-text session receiver heading arguments)))
-        (bifrost--line session (concat (bifrost--target session (length results)) " := " call "\n")))
+        (bifrost--line session
+                       (concat (bifrost--target session (length results)) " := " call "\n")))
       (let* ((first (1+ (bifrost--position session)))
              (stubs (mapcar (lambda (type) (bifrost--stub type what)) results)))
         ;; A failure of the call is one of all its results.
@@ -1251,7 +1252,8 @@ BY-CALL has these by their calls."
                 (gethash (bifrost--stub-call stub) by-call))
               (make-bifrost--failure
                :condition (list 'bifrost-signal
-                                (format "%s was not run" (bifrost--stub-what stub)) nil nil nil))))))
+                                (format "%s was not run" (bifrost--stub-what stub))
+                                nil nil nil))))))
 
 (defun bifrost--living (session)
   "Return the living stubs of this batch of SESSION, in order."

@@ -36,7 +36,7 @@
   (let (lines)
     (dotimes (i count)
       (push (concat "$p.same_int(" (number-to-string i) ")\n") lines))
-    (push (concat "? " (mapconcat (lambda (i) (format "@%d" i)) (number-sequence 1 count) ", ") "\n")
+    (push (format "? %s\n" (mapconcat (lambda (i) (format "@%d" i)) (number-sequence 1 count) ", "))
           lines)
     (bench-check (bench-collect socket (apply #'concat (nreverse lines))) count)))
 
