@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Installs the peers of `bifrost bench veneers` below the checkout's `target/peers`: programs of gRPC and Cap'n Proto in
-# C++, which are compiled with Debian's libraries, and packages of PyPI and npm with the versions of the lists here.
+# C++, which are compiled with Debian's libraries, and packages of PyPI, npm and Maven Central with the
+# versions of the lists here.
 #
 #   peers.sh                  all that can be had here; says what is missing for the others
-#   peers.sh PEER...          those: grpc capnp grpcio pycapnp grpc-js capnweb; fails if one cannot be had
+#   peers.sh PEER...          those: grpc capnp grpcio pycapnp grpc-js capnweb grpc-java; fails if one cannot be had
 #
 # BIFROST_PEERS is another folder. A peer that is installed and whose sources are the same is left as it is.
 set -euo pipefail
@@ -70,7 +71,7 @@ capnp() {
 
 # Writes the program of a peer that is a script.
 script() {
-  printf '#!/bin/sh\nexec %s %s "$@"\n' "$2" "$1" > "$build/$1"
+  printf '#!/bin/sh\nexec %s %s "$@"\n' "$2" "${3-$1}" > "$build/$1"
   chmod +x "$build/$1"
   mv "$build/$1" "$peers/$1"
 }
@@ -99,17 +100,31 @@ node() {
   script "$1" "node '$build/node/peers.mjs'"
 }
 
+java() {
+  programs java javac mvn || lacks "$1" "apt-get install maven openjdk-17-jdk-headless" || return
+  same "$build/java/target/libraries" java calls.proto java/pom.xml java/src/main/java/calls/Peer.java || {
+    rm -rf "$build/java/target" "$build/java/proto" "$build/java/src"
+    mkdir -p "$build/java/proto" "$build/java/src/main/java/calls"
+    cp "$build/java/calls.proto" "$build/java/proto/"
+    cp "$build/java/Peer.java" "$build/java/src/main/java/calls/"
+    (cd "$build/java" && mvn --batch-mode --no-transfer-progress --quiet process-classes >&2) ||
+      lacks "$1" "Maven cannot build bench/veneers/java" || return
+  }
+  script "$1" "java -XX:+UseSerialGC -cp '$build/java/target/classes:$build/java/target/libraries/*' calls.Peer" ""
+}
+
 install() {
   case "$1" in
     grpc | capnp) "$1" ;;
     grpcio | pycapnp) python "$1" ;;
     grpc-js | capnweb) node "$1" ;;
+    grpc-java) java "$1" ;;
     *) lacks "$1" "there is no such peer" ;;
   esac
 }
 
 failed=0
-for peer in "${@:-grpc capnp grpcio pycapnp grpc-js capnweb}"; do
+for peer in "${@:-grpc capnp grpcio pycapnp grpc-js capnweb grpc-java}"; do
   # Without arguments it is one word with all names.
   for name in $peer; do
     if install "$name"; then echo "$name: installed"; else failed=1; fi

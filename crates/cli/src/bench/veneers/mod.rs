@@ -48,6 +48,8 @@ pub enum Language {
     PythonNative,
     /// TypeScript in Node
     Typescript,
+    /// Java
+    Java,
 }
 
 impl Language {
@@ -59,6 +61,7 @@ impl Language {
             Language::Python => "python",
             Language::PythonNative => "python-native",
             Language::Typescript => "typescript",
+            Language::Java => "java",
         }
     }
 
@@ -79,13 +82,14 @@ impl Language {
         }
     }
 
-    /// Returns the peers: gRPC, and the one that pipelines best. Those of C++ are C's and Rust's
-    /// too, since all three are machine code without a collector.
-    fn peers(self) -> [Peer; 2] {
+    /// Returns the peers: gRPC, and the one that pipelines best, if there is one. Those of C++ are
+    /// C's and Rust's too, since all three are machine code without a collector.
+    fn peers(self) -> &'static [Peer] {
         match self {
-            Language::Rust | Language::C | Language::Cpp => [Peer::Grpc, Peer::Capnp],
-            Language::Python | Language::PythonNative => [Peer::Grpcio, Peer::Pycapnp],
-            Language::Typescript => [Peer::GrpcJs, Peer::Capnweb],
+            Language::Rust | Language::C | Language::Cpp => &[Peer::Grpc, Peer::Capnp],
+            Language::Python | Language::PythonNative => &[Peer::Grpcio, Peer::Pycapnp],
+            Language::Typescript => &[Peer::GrpcJs, Peer::Capnweb],
+            Language::Java => &[Peer::GrpcJava],
         }
     }
 }

@@ -26,6 +26,8 @@ pub enum Peer {
     GrpcJs,
     /// Cap'n Web in Node
     Capnweb,
+    /// gRPC for Java
+    GrpcJava,
 }
 
 impl Peer {
@@ -38,13 +40,14 @@ impl Peer {
             Peer::Pycapnp => "pycapnp",
             Peer::GrpcJs => "grpc-js",
             Peer::Capnweb => "capnweb",
+            Peer::GrpcJava => "grpc-java",
         }
     }
 
     /// Returns the peer whose program is its server: one in C++, if there is one.
     fn server(self) -> Peer {
         match self {
-            Peer::Grpc | Peer::Grpcio | Peer::GrpcJs => Peer::Grpc,
+            Peer::Grpc | Peer::Grpcio | Peer::GrpcJs | Peer::GrpcJava => Peer::Grpc,
             Peer::Capnp | Peer::Pycapnp => Peer::Capnp,
             Peer::Capnweb => Peer::Capnweb,
         }
@@ -57,6 +60,7 @@ impl Peer {
             Peer::Capnp => "g++ capnproto libcapnp-dev",
             Peer::Grpcio | Peer::Pycapnp => "python3 python3-venv",
             Peer::GrpcJs | Peer::Capnweb => "nodejs npm",
+            Peer::GrpcJava => "maven openjdk-17-jdk-headless",
         }
     }
 
@@ -110,7 +114,15 @@ mod tests {
     #[test]
     fn the_script_installs_each_peer_with_the_packages_that_are_told() {
         let script = include_str!("../../../../../bench/veneers/peers.sh");
-        let all = [Peer::Grpc, Peer::Capnp, Peer::Grpcio, Peer::Pycapnp, Peer::GrpcJs, Peer::Capnweb];
+        let all = [
+            Peer::Grpc,
+            Peer::Capnp,
+            Peer::Grpcio,
+            Peer::Pycapnp,
+            Peer::GrpcJs,
+            Peer::Capnweb,
+            Peer::GrpcJava,
+        ];
         assert!(script.contains(&all.map(Peer::name).join(" ")));
         for peer in all {
             assert!(script.contains(&format!("apt-get install {}\"", peer.packages())), "{peer:?}");
