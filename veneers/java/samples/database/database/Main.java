@@ -130,7 +130,7 @@ public final class Main {
           "%d commands, %d crossings: B = %.1f%n",
           c.calls(),
           c.crossings(),
-          (double) c.executed() / c.crossings());
+          (double) c.calls() / c.crossings());
     }
   }
 }
