@@ -371,15 +371,14 @@ proc ::bifrost::References {stubs} {
 proc ::bifrost::connect {url args} {
     variable count
     # A number that nobody can know beforehand: no text from outside is the name of a stub.
-    set session [format {::bifrost::s%d_%08x%08x} [incr count] \
-        [expr {int(rand() * 0x100000000)}] [expr {int(rand() * 0x100000000)}]]
+    set session [format {::bifrost%d_%08x} [incr count] [expr {int(rand() * 0x100000000)}]]
     return [Session createWithNamespace $session $session $url $args]
 }
 
 oo::class create ::bifrost::Session {
     # The channel; why nothing can be recorded now, or an empty text; the word for an event.
     variable socket problem event input timeout
-    # Lines that were not sent, and the number of the last line of the conversation.
+    # Lines that were not sent, and the number of those that were.
     variable pending lineNumber
     # The number of the last name, and the position of the last result of the batch.
     variable names position
@@ -834,10 +833,11 @@ oo::class create ::bifrost::Session {
     # This records plain calls, outside structures, as `Call` does; all else is `Word`'s.
     method Invoke {stub {method {}} args} {
         lassign $stubs($stub) reference type what state
-        if {[incr quick -1] < 0 || $state ne "" || ![info exists plain($type,$method)]} {
+        if {[incr quick -1] < 0 || $state ne "" || ![info exists plain($type)]
+            || ![dict exists $plain($type) $method]} {
             return [my Word $stub $type $method $args]
         }
-        lassign $plain($type,$method) name parameters result
+        lassign [dict get $plain($type) $method] name parameters result
         if {[llength $args] != [llength $parameters]} {
             my CheckCount $headings($type,$method) $args
         }
@@ -858,8 +858,7 @@ oo::class create ::bifrost::Session {
             my Fits $line
             incr position
         }
-        append pending $line \n
-        incr lineNumber
+        lappend pending $line
         incr commands
         incr bytes [string length $line]
         set made ${space}::a[incr names]
@@ -1183,7 +1182,7 @@ oo::class create ::bifrost::Session {
 
     # Fails if a text is the name of a stub of another session, or of one that is no more.
     method Strange {value} {
-        if {[regexp {^::bifrost::s\d+_[0-9a-f]{16}::[ai]\d+$} $value]} {
+        if {[regexp {^::bifrost\d+_[0-9a-f]{8}::[ai]\d+$} $value]} {
             if {[string match ${space}::* $value]} {
                 Wrong "the stub was dropped: no variable had it"
             }
@@ -1304,7 +1303,7 @@ oo::class create ::bifrost::Session {
         lassign $heading method parameters results yields
         if {!$yields && [llength $results] < 2} {
             set result [expr {[llength $results] ? [lindex $results 0] : "null"}]
-            set plain($type,$word) [list $method $parameters $result]
+            dict set plain($type) $word [list $method $parameters $result]
         }
     }
 
@@ -1362,13 +1361,13 @@ oo::class create ::bifrost::Session {
         set isPlain [expr {$which eq "batch" && ![array size columns]}]
         set held {}
         foreach stub $list count [References $list] {
-            if {![info exists stubs($stub)]} { continue }
-            if {$isPlain && $count eq $floor} {
+            if {$isPlain && $count == $floor} {
                 # As `Forget`, in a hurry.
                 unset stubs($stub)
                 rename $stub {}
                 continue
             }
+            if {![info exists stubs($stub)]} { continue }
             set own [expr {[info exists told($stub)] + [info exists errors($stub)]
                 + [info exists columns($stub)] + [info exists iterators($stub)]}]
             if {$floor eq "" || $count - $own > $floor} {
@@ -1436,8 +1435,7 @@ oo::class create ::bifrost::Session {
     }
 
     method Append {line} {
-        append pending $line \n
-        incr lineNumber
+        lappend pending $line
         incr bytes [string length $line]
     }
 
@@ -1645,12 +1643,13 @@ oo::class create ::bifrost::Session {
 
     # Appends a line that is no command of the batch.
     method Say {line} {
-        append pending $line \n
-        incr lineNumber
+        lappend pending $line
     }
 
     method Send {} {
-        set out [encoding convertto utf-8 $pending]
+        if {![llength $pending]} { return }
+        incr lineNumber [llength $pending]
+        set out [encoding convertto utf-8 [join $pending \n]\n]
         set pending {}
         try {
             puts -nonewline $socket $out
