@@ -4,7 +4,6 @@
 ;; Version: 0.1.0
 ;; Package-Requires: ((emacs "28.1"))
 ;; Keywords: comm, processes
-;; URL: https://bifrost.invalid/veneers/elisp
 ;; SPDX-License-Identifier: MIT OR Apache-2.0
 
 ;;; Commentary:
@@ -32,6 +31,7 @@
 (require 'cl-lib)
 (require 'hex-util)
 (require 'json)
+(require 'seq)
 (require 'subr-x)
 (require 'timer)
 
@@ -60,6 +60,10 @@ The time of `bifrost-wait' is added."
 (defcustom bifrost-batch-commands-max 75000
   "Commands of a batch, after which it is sent by itself.
 It is also sent before it has three quarters of what its server allows."
+  :type 'natnum)
+
+(defcustom bifrost-history-max 1000
+  "Exceptions that `bifrost-history' returns at most: the last ones."
   :type 'natnum)
 
 (defcustom bifrost-live-milliseconds 10000
@@ -204,7 +208,7 @@ CALLS are the positions of those that it follows from, CAUSES their failures."
   (bifrost--limits session))
 
 (defun bifrost-history (session)
-  "Return the exceptions of SESSION as conditions, the oldest first."
+  "Return the last exceptions of SESSION as conditions, the oldest first."
   (mapcar #'bifrost--failure-condition (reverse (bifrost--history session))))
 
 ;;;; Connecting
@@ -785,10 +789,14 @@ It gets a function that makes stubs of TYPES, whose names end with the body."
                                  (concat (bifrost--name session stub) ": " (bifrost-type stub)))
                                stubs ", "))))
 
+(defun bifrost--check-iterator (iterator)
+  "Signal an error unless ITERATOR is the call of one."
+  (unless (bifrost-iterator-p iterator)
+    (bifrost--misuse "the call of an iterator is wanted, and this is %S" iterator)))
+
 (defun bifrost--foreach (iterator function)
   "Record a loop: FUNCTION gets the stubs of each step of ITERATOR."
-  (unless (bifrost-iterator-p iterator)
-    (bifrost--misuse "the call of an iterator is wanted, and this is %S" iterator))
+  (bifrost--check-iterator iterator)
   (let ((session (bifrost--iterator-session iterator))
         (types (bifrost--heading-results (bifrost--iterator-heading iterator))))
     (bifrost--structure
@@ -992,8 +1000,7 @@ of BODY, or nil.  None of these is evaluated."
 
 (defun bifrost--rows (iterator types function)
   "Record a table with columns of TYPES: a row of FUNCTION for each of ITERATOR."
-  (unless (bifrost-iterator-p iterator)
-    (bifrost--misuse "the call of an iterator is wanted, and this is %S" iterator))
+  (bifrost--check-iterator iterator)
   (let* ((session (bifrost--iterator-session iterator))
          (types (mapcar (lambda (type) (bifrost--known-type session type)) types))
          (columns (mapcar (lambda (type) (cons nil type)) types))
@@ -1174,6 +1181,7 @@ Signal the exception if its call failed.  Of an object it is the stub itself."
 
 (defun bifrost-list (iterator &optional max)
   "Send the batch; return the first values of ITERATOR, MAX or 1000 at most."
+  (bifrost--check-iterator iterator)
   (let ((session (bifrost--iterator-session iterator))
         (type (car (bifrost--heading-results (bifrost--iterator-heading iterator)))))
     (bifrost-flush session)
@@ -1222,7 +1230,8 @@ Signal the exception if its call failed.  Of an object it is the stub itself."
       (cl-loop for stub in asked for result across results
                do (bifrost--settle session stub result failures by-call))
       (setf (bifrost--untold session) (append (bifrost--untold session) failures)
-            (bifrost--history session) (append (reverse failures) (bifrost--history session))
+            (bifrost--history session)
+            (seq-take (append (reverse failures) (bifrost--history session)) bifrost-history-max)
             (bifrost--has-failed session) (or (bifrost--has-failed session) (consp failures)))
       (bifrost--reset session)
       (mapcar #'bifrost--failure-condition failures))))
@@ -1342,8 +1351,8 @@ CAUSES has all of its batch by their positions."
                                    (alist-get 'text root))
                  (format "%s signals %s" (alist-get 'name root) name))))
     (unless (get condition 'error-conditions)
-      (if refused (define-error condition "Bifrost refusal" 'bifrost-refused)
-        (define-error condition "Bifrost exception" 'bifrost-signal)))
+      (apply #'define-error condition (if refused '("Bifrost refusal" bifrost-refused)
+                                        '("Bifrost exception" bifrost-signal))))
     (list condition
           (concat text
                   (and values (format "(%s)" (mapconcat (lambda (value) (format "%s" value))

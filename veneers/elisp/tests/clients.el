@@ -262,6 +262,21 @@
       (dotimes (_ 100) (bifrost-> p counter))
       (should (equal (bifrost-claim (bifrost-> p fresh name)) "fresh")))))
 
+(ert-deftest bifrost-objects-are-limited-by-names ()
+  (case-of (s "conformance")
+    (let ((p (bifrost-lookup s "probe" 'Probe)) kept)
+      ;; Batches get short when three quarters of the names are taken.
+      (dotimes (_ 8000) (push (bifrost-> p fresh) kept))
+      (should (equal (claims (bifrost-> (car kept) name) (bifrost-> (car (last kept)) name))
+                     '("fresh" "fresh")))
+      (should (= (bifrost-crossings s) 3))
+      (setq kept nil)
+      (garbage-collect)
+      (dotimes (_ 8000) (push (bifrost-> p fresh) kept))
+      (should (equal (bifrost-claim (bifrost-> (car kept) name)) "fresh"))
+      (should-say "there are more than 10000 names"
+        (dotimes (_ 3000) (push (bifrost-> p fresh) kept))))))
+
 (ert-deftest bifrost-case-a-connection-that-is-cut ()
   (case-of (s "conformance")
     (let* ((p (bifrost-lookup s "probe" 'Probe))

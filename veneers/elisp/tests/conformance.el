@@ -285,6 +285,16 @@
         (should (equal (bifrost-error-rounds error) '(3 1))))
       (should (= (length (bifrost-history s)) 2)))))
 
+(ert-deftest bifrost-the-history-has-a-limit ()
+  (case-of (s "conformance")
+    (let ((p (bifrost-lookup s "probe" 'Probe)) (bifrost-history-max 3))
+      (dotimes (i 5)
+        (bifrost-run p 'choose (1+ (* 2 i)))
+        (bifrost-flush s))
+      ;; The last ones: 3 and 9 signal something else.
+      (should (equal (mapcar #'bifrost-error-text (bifrost-history s))
+                     '("choose signals odd(5)" "choose signals odd(7)" "choose signals third"))))))
+
 (ert-deftest bifrost-case-what-depends-on-a-failure-says-why ()
   (case-of (s "conformance")
     (let* ((p (bifrost-lookup s "probe" 'Probe))
@@ -320,6 +330,9 @@
       (should (equal (claims (bifrost-get total) before) '(6 1)))
       (should (= (bifrost-crossings s) 1))
       (should-say "^break stands in a loop" (bifrost-break))
+      (should-say "^the call of an iterator is wanted" (bifrost-foreach (_ before) nil))
+      (should-say "^5 is no address" (bifrost-connect 5))
+      (should-say "^0 is no time in seconds" (bifrost-connect "unix:///x" :timeout 0))
       (should-say "^return stands in a procedure" (bifrost-return 'int 1))
       (dolist (wrong '((same_int "x") (same_int 1.5) (same_int nil) (same_real "1") (same_bool 1)
                        (same_char "a") (same_string a) (same_bytes "ä") (same_null t)))
