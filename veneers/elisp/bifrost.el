@@ -242,8 +242,8 @@ CALLS are the positions of those that it follows from, CAUSES their failures."
                 ('open (setq is-open t))
                 ('connect (funcall nobody (format "not within %s seconds" bifrost-connect-timeout)))
                 (_ (funcall nobody "the connection is refused"))))
-          (file-error (funcall nobody (mapconcat (lambda (part) (format "%s" part))
-                                                 (cddr error) ", "))))
+          ;; The rest are the arguments.
+          (file-error (funcall nobody (nth 2 error))))
       (unless is-open
         (when process (delete-process process))
         (kill-buffer buffer)))

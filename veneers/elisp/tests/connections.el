@@ -74,7 +74,7 @@
 
 (ert-deftest bifrost-nobody-is-there ()
   (let ((count (length (buffer-list))))
-    (should-say "^nobody answers at unix:///nowhere/socket: "
+    (should-say "^nobody answers at unix:///nowhere/socket: No such file or directory$"
       (bifrost-connect "unix:///nowhere/socket"))
     (let ((probe (make-network-process :name "port" :server t :host 'local :service t :noquery t)))
       (delete-process probe)
