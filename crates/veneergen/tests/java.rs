@@ -17,6 +17,21 @@ const STUBS: &[(&str, &str, &str)] = &[
         "src/test/java",
         "org.bifrost.veneer.database.Database",
     ),
+    (
+        "cases/generated/actors.interface.json",
+        "src/test/java",
+        "org.bifrost.veneer.actors.Actors",
+    ),
+    (
+        "cases/generated/hermitage.interface.json",
+        "src/test/java",
+        "org.bifrost.veneer.hermitage.Hermitage",
+    ),
+    (
+        "cases/generated/wide.interface.json",
+        "src/test/java",
+        "org.bifrost.veneer.wide.Wide",
+    ),
     ("veneers/python/samples/auctions/bifrost_stubs.interface.json", "samples/auctions", "auctions.Auctions"),
     ("veneers/python/samples/database/bifrost_stubs.interface.json", "samples/database", "database.Database"),
     ("veneers/python/samples/lists/bifrost_stubs.interface.json", "samples/lists", "lists.Lists"),

@@ -385,6 +385,42 @@ public final class Session extends SessionBlocks implements AutoCloseable {
     }
   }
 
+  /**
+   * Records a commit without waiting: its outcome is a stub, and the calls behind it belong to the
+   * next transaction.
+   */
+  public Done recordCommit() {
+    enter();
+    try {
+      Object place = place();
+      Failure admitted = admit();
+      if (admitted == null && core.ends.refusal() == null && core.ends.commitNeedsFlush()) {
+        admitted = link.flush();
+      }
+      return ended(core.ends.commit(admitted, place), place);
+    } finally {
+      exit();
+    }
+  }
+
+  /** Records an abort without waiting: its outcome is a stub. */
+  public Done recordAbort() {
+    enter();
+    try {
+      Object place = place();
+      return ended(core.ends.abort(admit(), place), place);
+    } finally {
+      exit();
+    }
+  }
+
+  private Done ended(@Nullable Failure refused, @Nullable Object place) {
+    Done done = core.result(new Done(this), refused, place);
+    // A commit is claimed, more often than not.
+    done.isWanted = true;
+    return done;
+  }
+
   /** Aborts the transaction: all becomes as it was when it began. */
   public void abort() {
     enter();

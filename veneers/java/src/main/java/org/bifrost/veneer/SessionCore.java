@@ -202,7 +202,9 @@ abstract class SessionCore {
       for (int index = 0; index < signal.values().size(); index++) {
         Value value = signal.values().get(index);
         Type<?> of = index < types.size() ? types.get(index) : Any.TYPE;
-        values.add(of.take(self(), value));
+        // Objects are stubs there, also those whose contents cross by value elsewhere.
+        boolean isStub = value.isObject() && of instanceof ContentsType<?, ?>;
+        values.add(isStub ? core.object(of.make(self()), value.word) : of.take(self(), value));
       }
       boolean isOne =
           values.stream().noneMatch(value -> value == Type.MISMATCH)
