@@ -73,7 +73,7 @@ func (r *recorder) takeBytes(onlyFlushed bool) []byte {
 	switch {
 	case len(r.unsent) > 0:
 		data, r.unsent = r.unsent, nil
-	case len(r.scopes) > 0 || r.isShipping || onlyFlushed:
+	case len(r.scopes) > 0 || r.isShipping || onlyFlushed || len(r.batch) == 0:
 		return nil
 	default:
 		data, r.batch = r.batch, nil

@@ -93,6 +93,9 @@ func startProgram(t testing.TB, program string, arguments ...string) []string {
 // StartServer is startServer for tests that see the package from outside.
 var StartServer = startServer
 
+// ServerBinary is serverBinary for them.
+var ServerBinary = serverBinary
+
 // StartProgram is startProgram for them.
 var StartProgram = startProgram
 
