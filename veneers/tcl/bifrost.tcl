@@ -216,6 +216,9 @@ proc ::bifrost::Group {text} {
 
 proc ::bifrost::Wrong {text} { return -code error -errorcode {BIFROST -usage} $text }
 
+# True for a number from 0 that a line can have.
+proc ::bifrost::IsCount {text} { return [regexp {^(?:0|[1-9][0-9]{0,17})$} $text] }
+
 # A value of JSON as one of Tcl, by its type; without a type as far as JSON tells.
 proc ::bifrost::Decode {type json} {
     lassign $json kind value
@@ -357,6 +360,9 @@ proc ::bifrost::Raise {exception {text {}}} {
 # How often each value of a list is referred to, as far as this Tcl tells. A stub whose value is in
 # no variable, list, dict, or command that runs has the same number as one that was never returned.
 proc ::bifrost::References {stubs} {
+    if {[info commands ::tcl::unsupported::representation] eq ""} {
+        return [lrepeat [llength $stubs] {}]
+    }
     return [lmap stub $stubs {
         set count {}
         scan [::tcl::unsupported::representation $stub] {%*[^0-9]%d} count
@@ -429,7 +435,7 @@ oo::class create ::bifrost::Session {
             dict set settings $option $value
         }
         dict with settings {}
-        if {[llength $options] % 2 || ![string is digit -strict ${-timeout}]} {
+        if {[llength $options] % 2 || ![IsCount ${-timeout}]} {
             Wrong "a timeout is in milliseconds, not `${-timeout}`"
         }
         set timeout ${-timeout}
@@ -598,7 +604,7 @@ oo::class create ::bifrost::Session {
                 others { set args [lassign $args word variables handler]; set name {} }
                 default { Wrong "$usage, not `[lindex $args 0]`" }
             }
-            if {![regexp {^\w*$} $name]
+            if {![regexp {^[A-Za-z0-9_]*$} $name]
                 || $word eq "when" && ($name eq "" || [llength $variables] % 2)} {
                 Wrong "write `when NAME {?VARIABLE TYPE ...?} BODY`"
             }
@@ -629,7 +635,7 @@ oo::class create ::bifrost::Session {
     # command that calls it. With an empty type of the result the body returns nothing.
     method procedure {name parameters result body} {
         if {$depth} { Wrong "a procedure stands outside other structures" }
-        if {![regexp {^\w+$} $name] || [llength $parameters] % 2} {
+        if {![regexp {^[A-Za-z0-9_]+$} $name] || [llength $parameters] % 2} {
             Wrong "write `procedure NAME {?VARIABLE TYPE ...?} RESULT BODY`"
         }
         if {[info exists procedures($name)]} { Wrong "the session has a procedure `$name`" }
@@ -698,14 +704,14 @@ oo::class create ::bifrost::Session {
             dict set options $option $value
         }
         dict with options {}
-        if {![string is digit -strict ${-tries}] || ${-tries} > 65535} {
+        if {![IsCount ${-tries}] || ${-tries} > 65535} {
             Wrong "a transaction is tried from 0 (as the server likes) to 65535 times"
         }
         set command transaction
-        if {${-tries}} { append command " [expr {${-tries}}]" }
+        if {${-tries}} { append command " ${-tries}" }
         if {${-batch} ne ""} {
             lassign ${-batch} client number
-            if {![regexp {^[0-9a-f]{32}$} $client] || ![regexp {^(0|[1-9]\d*)$} $number]} {
+            if {![regexp {^[0-9a-f]{32}$} $client] || ![IsCount $number]} {
                 Wrong "a batch has 32 hexadecimal digits and a number"
             }
             append command " batch \"$client\" $number"
@@ -720,10 +726,12 @@ oo::class create ::bifrost::Session {
         set code [catch {uplevel 1 [lindex $args end]} result info]
         set transaction 0
         if {$code} {
-            # The server refuses a transaction with an abort in it.
-            my Record abort null abort
-            my flush
-            set untold {}
+            if {$problem eq ""} {
+                # The server refuses a transaction with an abort in it.
+                my Record abort null abort
+                my flush
+                set untold {}
+            }
             if {$code != 1} {
                 set word [lindex {ok error return break continue} $code]
                 Wrong "`$word` has left a transaction, which was dropped"
@@ -764,7 +772,7 @@ oo::class create ::bifrost::Session {
     # Waits until others change an object that the transaction has read, for so many milliseconds.
     method wait {milliseconds} {
         my Outside wait
-        if {![regexp {^(0|[1-9]\d{0,17})$} $milliseconds]} {
+        if {![IsCount $milliseconds]} {
             Wrong "`$milliseconds` are no milliseconds"
         }
         my Room
@@ -963,7 +971,7 @@ oo::class create ::bifrost::Session {
 
     # Sends the batch, and returns the first values.
     method List {stub {word list} {max 1000}} {
-        if {$word ne "list" || ![string is digit -strict $max]} {
+        if {$word ne "list" || ![IsCount $max]} {
             Wrong "the call of an iterator is for foreach and rows; or write `list ?MAX?`"
         }
         my Outside list
@@ -1358,7 +1366,7 @@ oo::class create ::bifrost::Session {
     # Forgets the stubs of a list that nobody holds. Each name in an array is a reference, too.
     method Sweep {which} {
         upvar #0 ${space}::$which list
-        set isPlain [expr {$which eq "batch" && ![array size columns]}]
+        set isPlain [expr {$which eq "batch" && ![array size columns] && $floor ne ""}]
         set held {}
         foreach stub $list count [References $list] {
             if {$isPlain && $count == $floor} {
