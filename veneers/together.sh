@@ -46,6 +46,10 @@ client typescript-tls "$tls" node veneers/typescript/build/node/tests/visitor.mj
 client go-shm "$shm" "$target/veneers/go/visitor"
 client go-tls "$tls" "$target/veneers/go/visitor"
 client go-ws "$ws" "$target/veneers/go/visitor"
+java=(java -cp veneers/java/target/classes:veneers/java/target/test-classes org.bifrost.veneer.Visitor)
+client java-unix "$unix" "${java[@]}"
+client java-tls "$tls" "${java[@]}"
+client java-ws "$ws" "${java[@]}"
 client perl-unix "$unix" perl -Iveneers/perl/lib veneers/perl/t/visitor.pl
 client perl-tcp "$tcp" perl -Iveneers/perl/lib veneers/perl/t/visitor.pl
 client tcl-tcp "$tcp" tclsh veneers/tcl/tests/visitor.tcl

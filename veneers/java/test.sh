@@ -26,3 +26,4 @@ done
 maven=(mvn --batch-mode --no-transfer-progress -Dstyle.color=never)
 step "${maven[@]}" --quiet spotless:check
 step "${maven[@]}" verify
+step ./installed.sh

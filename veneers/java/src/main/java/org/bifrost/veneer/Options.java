@@ -1,5 +1,6 @@
 package org.bifrost.veneer;
 
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Objects;
 import org.jspecify.annotations.Nullable;
@@ -94,6 +95,23 @@ public final class Options implements Cloneable {
     return made;
   }
 
+  /**
+   * Sets the file of the authorities, in PEM, that may sign the certificates of servers. Without it
+   * they are those of the file that {@code BIFROST_CA} names, or else of the system.
+   */
+  public Options withAuthorities(Path file) {
+    Options made = copy();
+    made.files = new TlsFiles(file, files.certificate(), files.key());
+    return made;
+  }
+
+  /** Sets the client's own certificate, with those above it, and its key: files in PEM. */
+  public Options withCertificate(Path certificate, Path key) {
+    Options made = copy();
+    made.files = new TlsFiles(files.authorities(), certificate, key);
+    return made;
+  }
+
   private static String checked(String text) {
     if (!Words.isText(text)) {
       throw new IllegalArgumentException("a text has half a pair of surrogates");
@@ -130,12 +148,5 @@ public final class Options implements Cloneable {
     settings.trace = trace;
     settings.replyBytesMax = replyBytesMax;
     return settings;
-  }
-
-  /** Sets the files of certificates; for {@link Session#connect}. */
-  Options withFiles(TlsFiles certificates) {
-    Options made = copy();
-    made.files = certificates;
-    return made;
   }
 }
