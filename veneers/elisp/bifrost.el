@@ -243,7 +243,9 @@ CALLS are the positions of those that it follows from, CAUSES their failures."
                 ('connect (funcall nobody (format "not within %s seconds" bifrost-connect-timeout)))
                 (_ (funcall nobody "the connection is refused"))))
           ;; The rest are the arguments.
-          (file-error (funcall nobody (nth 2 error))))
+          (file-error (funcall nobody (nth 2 error)))
+          (bifrost-error (signal (car error) (cdr error)))
+          (error (funcall nobody (error-message-string error))))
       (unless is-open
         (when process (delete-process process))
         (kill-buffer buffer)))
@@ -453,7 +455,8 @@ These are pairs of the word before a list, and the text inside."
 
 (defsubst bifrost--ready (session)
   "Signal an error if nothing can be recorded in SESSION."
-  (unless (bifrost--process session) (bifrost--misuse "the session has ended")))
+  (unless (bifrost--process session)
+    (signal 'bifrost-connect-error '("the session has ended"))))
 
 (defun bifrost--line (session line)
   "Record LINE, which ends with a line feed, in SESSION."
@@ -1371,6 +1374,8 @@ CAUSES has all of its batch by their positions."
   "Send the lines of SESSION that wait, and the text MORE, if there is one.
 Lines of an open structure go on waiting."
   (bifrost--ready session)
+  ;; In batch mode Emacs dies of a write to a connection that is closed, unless it knows of that.
+  (accept-process-output (bifrost--process session) 0)
   (let* ((all (bifrost--pending session))
          (is-open (> (bifrost--depth session) 0))
          (before (if is-open (bifrost--before session) all))
@@ -1581,6 +1586,13 @@ Objects are alists, and lists are vectors."
 
 (defun bifrost--read (type value)
   "Return VALUE, as it came in JSON, as a value of Lisp of TYPE."
+  (condition-case nil (bifrost--read-as type value)
+    (error
+     (signal 'bifrost-error (list (format "the server has sent %S, which is no %s" value
+                                          (bifrost--type-text type)))))))
+
+(defun bifrost--read-as (type value)
+  "Return VALUE as one of TYPE; signal `wrong-type-argument' if it is none."
   (let ((parts (bifrost--type-parts type)))
     (pcase (bifrost--type-kind type)
       ((and 'int (guard (integerp value))) value)
@@ -1594,25 +1606,30 @@ Objects are alists, and lists are vectors."
       ((and 'bytes (guard (and (consp value) (stringp (alist-get 'bytes value)))))
        (bifrost--plain value))
       ((and 'sequence (guard (vectorp value)))
-       (mapcar (lambda (item) (bifrost--read (cdar parts) item)) value))
+       (mapcar (lambda (item) (bifrost--read-as (cdar parts) item)) value))
       ((and 'map (guard (vectorp value)))
-       (mapcar (lambda (pair) (cons (bifrost--read (cdar parts) (aref pair 0))
-                                    (bifrost--read (cdadr parts) (aref pair 1))))
+       (mapcar (lambda (pair) (cons (bifrost--read-as (cdar parts) (aref pair 0))
+                                    (bifrost--read-as (cdadr parts) (aref pair 1))))
                value))
-      ((and (or 'struct 'oneof 'maybe) (guard (and (bifrost--object-p value)
-                                                   (not (assq 'handle value)))))
+      ((or (and 'struct (guard (eql (proper-list-p value) (length parts))))
+           (and (or 'oneof 'maybe) (guard (and (eql (proper-list-p value) 1)
+                                               (not (assq 'handle value))))))
        (let ((fields (mapcar (lambda (field)
                                (cons (car field)
-                                     (bifrost--read (cdr (assq (car field) parts)) (cdr field))))
+                                     (bifrost--read-as (cdr (assq (car field) parts))
+                                                       (cdr field))))
                              value)))
          (if (eq (bifrost--type-kind type) 'struct) fields (car fields))))
       ((and 'rows (guard (vectorp value)))
        (mapcar (lambda (row)
-                 (cl-mapcar (lambda (part item) (bifrost--read (cdr part) item)) parts row))
+                 (unless (= (length row) (length parts)) (signal 'wrong-type-argument nil))
+                 (cl-mapcar (lambda (part item) (bifrost--read-as (cdr part) item)) parts row))
                value))
-      ((or 'object 'any 'struct 'oneof 'maybe 'map 'sequence) (bifrost--plain value))
-      (_ (signal 'bifrost-error (list (format "the server has sent %S, which is no %s" value
-                                              (bifrost--type-text type))))))))
+      ;; An object in a value is its handle.
+      ((guard (and (proper-list-p value) (natnump (alist-get 'handle value))))
+       (bifrost--plain value))
+      ('any (bifrost--plain value))
+      (_ (signal 'wrong-type-argument nil)))))
 
 (defun bifrost--plain (value)
   "Return VALUE, as it came in JSON, as a value of Lisp."

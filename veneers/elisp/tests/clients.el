@@ -36,6 +36,21 @@
       (should (equal (bifrost-claim rows)
                      (list (number-sequence 1 255) (number-sequence 2 256)))))))
 
+(ert-deftest bifrost-tables-of-compounds-and-objects ()
+  (case-of (s "conformance")
+    (let* ((p (bifrost-lookup s "probe" 'Probe))
+           (v (bifrost-> p values))
+           (rows (bifrost-rows (n (bifrost-> p (numbers 2)))
+                     '(Item "sequence[int]" bytes "maybe[string]" real)
+                   (list (bifrost-> p counter) (bifrost-> v (twice `(,n)))
+                         (bifrost-> p (same_bytes "\377")) (bifrost-> v (name n)) 1.0e+INF))))
+      (pcase-dolist (`(,item . ,row) (bifrost-claim rows))
+        ;; An object in a table is no stub.
+        (should (natnump (alist-get 'handle item)))
+        (should (equal (alist-get 'type item) "Item"))
+        (should (member row '(((2) "\377" (some . "1") 1.0e+INF) ((4) "\377" (some . "2") 1.0e+INF)))))
+      (should (equal (mapcar #'cadr (bifrost-claim rows)) '((2) (4)))))))
+
 (ert-deftest bifrost-case-a-wide-call ()
   (case-of (s "wide")
     (should (= (bifrost-claim (apply #'bifrost-routine s 'wide_sum (number-sequence 1 22)))

@@ -82,6 +82,7 @@
         (bifrost-connect (format "tcp://[::1]:%d" (process-contact probe :service))))
       (should-say "^nobody answers at tcp://127.0.0.1:[0-9]+: "
         (bifrost-connect (format "tcp://127.0.0.1:%d" (process-contact probe :service)))))
+    (should-say "^nobody answers at tcp://a..b:1: " (bifrost-connect "tcp://a..b:1"))
     (should-say "is no address for this client: it speaks unix:///path and tcp://host:port"
       (bifrost-connect "tls://host:1"))
     (should (failure (bifrost-connect "unix:///x" :speed 1)))
@@ -110,8 +111,27 @@
         (should (eq (car (failure (bifrost-claim (bifrost-> db (fetch "ann") visits))))
                     'bifrost-connect-error))
         (should (< (- (float-time) begun) 1)))
-      (should-say "^the session has ended" (bifrost-> db (fetch "ann")))
+      (should (equal (failure (bifrost-> db (fetch "ann")))
+                     '(bifrost-connect-error "the session has ended")))
       (bifrost-close s))))
+
+(ert-deftest bifrost-a-server-that-is-killed-does-not-kill-a-batch ()
+  (with-server (server connections-database)
+    (with-temp-buffer
+      ;; The signal of a write to a closed connection has its default again, which ends a process.
+      (let* ((form `(let ((s (bifrost-connect ,(served-url server))))
+                      (bifrost-claim (bifrost-value s 'int 1))
+                      (signal-process ,(process-id (served-process server)) 'KILL)
+                      ;; Nothing is read meanwhile.
+                      (call-process "sleep" nil nil nil "0.5")
+                      (condition-case error (bifrost-claim (bifrost-value s 'int 1))
+                        (error (princ (car error))))))
+             (status (call-process "env" nil t nil "--default-signal=PIPE"
+                                   (expand-file-name invocation-name invocation-directory)
+                                   "-Q" "--batch" "-L"
+                                   (file-name-directory (locate-library "bifrost"))
+                                   "-l" "bifrost" "--eval" (format "%S" form))))
+        (should (equal (list status (buffer-string)) '(0 "bifrost-connect-error")))))))
 
 (ert-deftest bifrost-answers-that-are-none ()
   (pcase-dolist
@@ -151,11 +171,27 @@
         (should (string-match-p text (bifrost-error-text condition)))))))
 
 (ert-deftest bifrost-values-of-another-type ()
+  (pcase-dolist (`(,type . ,values)
+                 '(("int" "\"x\"" "1.5" "null" "[]" "{}") ("bool" "1" "null" "\"true\"")
+                   ("string" "1" "{\"bytes\":\"00\"}") ("char" "\"xy\"" "\"\"" "5")
+                   ("real" "\"x\"" "null" "[]") ("bytes" "\"00\"" "{\"bytes\":5}" "{\"bytes\":\"0z\"}" "{\"bytes\":\"000\"}")
+                   ("null" "0" "false") ("sequence[int]" "5" "[\"x\"]" "{\"a\":1}" "[[1]]")
+                   ("struct[x: int, y: int]" "{}" "{\"x\":1}" "{\"x\":1,\"z\":2}" "[1,2]"
+                    "{\"x\":1,\"y\":\"a\"}")
+                   ("oneof[a: int, b: null]" "{}" "{\"c\":1}" "{\"a\":null}" "\"a\"" "[]")
+                   ("maybe[int]" "{\"some\":\"x\"}" "5") ("map[int, string]" "[[1]]" "[1]" "{}")))
+    (let* ((session (bifrost--make-session))
+           (parsed (bifrost--type session type)))
+      (dolist (value values)
+        (let ((json (json-parse-string value :object-type 'alist :null-object :null
+                                       :false-object :false)))
+          (should-say "^the server has sent .*, which is no " (bifrost--read parsed json))))))
   (with-scripted (url _process
                       (append connections-welcome
                               (list connections-type
-                                    (concat "{\"results\":[{\"name\":\"@1\",\"handle\":1,\"type\":\"A\"},"
-                                            "{\"name\":\"@2\",\"value\":\"x\"}],\"exceptions\":[]}\n"))))
+                                    (concat "{\"results\":[{\"name\":\"@1\",\"handle\":1,"
+                                            "\"type\":\"A\"},{\"name\":\"@2\",\"value\":\"x\"}],"
+                                            "\"exceptions\":[]}\n"))))
     (let* ((s (bifrost-connect url)) (a (bifrost-lookup s "a" 'A)) (n (bifrost-> a (f "\0"))))
       (should-say "^the server has sent \"x\", which is no int" (bifrost-claim n)))))
 
