@@ -34,9 +34,7 @@ type typeEntry struct {
 	Element    *int           `json:"element"`
 	Supertypes []int          `json:"supertypes"`
 	Methods    []headingEntry `json:"methods"`
-	Fields     []struct {
-		Type int `json:"type"`
-	} `json:"fields"`
+	Fields     []paramEntry   `json:"fields"`
 	// Names are further names of the type.
 	Names []string `json:"names"`
 }
@@ -404,8 +402,10 @@ func NewStubs(digest [32]byte, own *Interface) *Stubs {
 
 // numbers are the stubs' numbers as the server has them. Equal interfaces map nothing.
 type numbers struct {
-	stubs    *Stubs
-	isSame   bool
+	stubs  *Stubs
+	isSame bool
+	// server is the server's interface, if it is another one.
+	server   *Interface
 	types    []uint32
 	methods  []uint32
 	routines []uint32
@@ -418,7 +418,7 @@ func sameNumbers(stubs *Stubs) *numbers {
 
 // mapNumbers returns the numbers for a server with another interface.
 func mapNumbers(stubs *Stubs, server *Interface) *numbers {
-	n := &numbers{stubs: stubs}
+	n := &numbers{stubs: stubs, server: server}
 	own := stubs.own
 	for index := range own.types {
 		entry := &own.types[index]
