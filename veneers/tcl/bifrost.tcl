@@ -546,7 +546,7 @@ oo::class create ::bifrost::Session {
         my Room
         my Structure {
             my Line while
-            set test [my Body block $condition]
+            set test [my Body condition $condition]
             my Line "do [my Condition $test]"
             my Body loop $body
             my Line end
@@ -599,7 +599,7 @@ oo::class create ::bifrost::Session {
         set usage "except has `when NAME VARIABLES BODY` and `others VARIABLE BODY`"
         set handlers {}
         while {[llength $args]} {
-            switch [lindex $args 0] {
+            switch -- [lindex $args 0] {
                 when { set args [lassign $args word name variables handler] }
                 others { set args [lassign $args word variables handler]; set name {} }
                 default { Wrong "$usage, not `[lindex $args 0]`" }
@@ -610,9 +610,7 @@ oo::class create ::bifrost::Session {
             }
             lappend handlers $word $name $variables $handler
         }
-        if {![llength $handlers]} {
-            Wrong $usage
-        }
+        if {![llength $handlers]} { Wrong $usage }
         my Room
         my Structure {
             my Line except
@@ -1050,7 +1048,8 @@ oo::class create ::bifrost::Session {
     }
 
     method Leave {word} {
-        if {"loop" ni $places} { Wrong "$word stands in a loop" }
+        # The condition of a loop is not left.
+        if {[lsearch -inline -regexp $places {^(loop|condition)$}] ne "loop"} { Wrong "$word stands in a loop" }
         my Line $word
     }
 
