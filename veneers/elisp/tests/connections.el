@@ -246,6 +246,50 @@
         (bifrost-with-session (other (served-url server))
           (should (= (bifrost-claim (bifrost-> (bifrost-lookup other "table" 'Table) total)) 30)))))))
 
+(ert-deftest bifrost-a-c-g-in-a-claim-ends-the-session ()
+  ;; An Emacs in a terminal, to which the key is sent.
+  (with-server (server "cases/programs/hermitage.theta")
+    (let* ((file (expand-file-name "told" (served-folder server)))
+           (program (expand-file-name "program.el" (served-folder server)))
+           (tell `(lambda (value) (write-region (format "%S" value) nil ,file nil 'silent)))
+           (form `(run-at-time
+                   0.1 nil
+                   (lambda ()
+                     (let* ((inhibit-quit nil)
+                            (s (bifrost-connect ,(served-url server)))
+                            (row (bifrost-> (bifrost-lookup s "table" 'Table) (row 1))))
+                       (bifrost-claim (bifrost-> row value))
+                       (let ((changed (bifrost-wait s 60000)))
+                         (funcall ,tell 'claims)
+                         (let ((quit (condition-case nil (bifrost-claim changed) (quit 'quit))))
+                           (funcall ,tell (list quit (condition-case error (bifrost-> row value)
+                                                       (error (car error))))))))
+                     (kill-emacs 0))))
+           (told (lambda () (with-temp-buffer
+                              (when (file-exists-p file) (insert-file-contents file))
+                              (buffer-string))))
+           (end (+ (float-time) 30)))
+      (with-temp-file program
+        (insert (format ";; -*- lexical-binding: t -*-\n(require 'bifrost)\n%S\n" form)))
+      (let* ((process-environment (cons "TERM=xterm" process-environment))
+             (process (make-process
+                       :name "terminal" :connection-type 'pty :noquery t :sentinel #'ignore
+                       :filter #'ignore
+                       :command (list (expand-file-name invocation-name invocation-directory)
+                                      "-Q" "-nw" "-L"
+                                      (file-name-directory (locate-library "bifrost"))
+                                      "-l" program))))
+        (unwind-protect
+            (progn
+              (while (and (not (equal (funcall told) "claims")) (< (float-time) end))
+                (accept-process-output process 0.1))
+              (sleep-for 0.5)
+              (process-send-string process "\C-g")
+              (while (and (process-live-p process) (< (float-time) end))
+                (accept-process-output process 0.1))
+              (should (equal (funcall told) "(quit bifrost-connect-error)")))
+          (delete-process process))))))
+
 (ert-deftest bifrost-a-session-waits-for-one-answer ()
   (with-server (server "cases/programs/hermitage.theta")
     (bifrost-with-session (s (served-url server))
