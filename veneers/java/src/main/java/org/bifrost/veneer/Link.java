@@ -51,7 +51,7 @@ final class Link {
 
   /** Ends an operation. */
   void exit() {
-    if (lock.isHeldByCurrentThread()) {
+    if (isShared && lock.isHeldByCurrentThread()) {
       lock.unlock();
     }
   }

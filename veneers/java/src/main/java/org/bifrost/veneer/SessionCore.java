@@ -66,16 +66,19 @@ abstract class SessionCore {
         ? WALKER.walk(
             frames ->
                 frames
-                    .filter(SessionCore::isOutside)
+                    .filter(this::isOutside)
                     .findFirst()
                     .map(frame -> frame.getFileName() + ":" + frame.getLineNumber())
                     .orElse(null))
         : null;
   }
 
-  private static boolean isOutside(StackWalker.StackFrame frame) {
+  /** Returns true for a frame of the program: neither of the library nor of generated code. */
+  private boolean isOutside(StackWalker.StackFrame frame) {
     Class<?> of = frame.getDeclaringClass();
-    return of.getPackage() != Session.class.getPackage() && !Slot.class.isAssignableFrom(of);
+    return of.getProtectionDomain() != SessionCore.class.getProtectionDomain()
+        && !Slot.class.isAssignableFrom(of)
+        && of.getNestHost() != stubs().host();
   }
 
   /** Returns the stub of a call by a name that the interface lacks. */
@@ -170,7 +173,11 @@ abstract class SessionCore {
           return future;
         }
       }
-      link.later(() -> complete(future, stub, place));
+      if (!stub.isPending() || core.structures.isOpen() || core.isShipping) {
+        complete(future, stub, place);
+      } else {
+        link.later(() -> complete(future, stub, place));
+      }
     } finally {
       exit();
     }

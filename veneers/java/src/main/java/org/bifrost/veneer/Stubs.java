@@ -70,6 +70,11 @@ public final class Stubs {
     return signals.get();
   }
 
+  /** Returns the class that generated code is in: that of the function that gives its interface. */
+  Class<?> host() {
+    return json.getClass().getNestHost();
+  }
+
   /** Returns the interface that the stubs were made from. */
   Interface own() {
     Interface known = described;
