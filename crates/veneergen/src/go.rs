@@ -2,6 +2,8 @@
 //!
 //! [`stub`] makes the code of a type, in the form of gofmt; the template puts the pieces in order.
 
+mod values;
+
 use std::collections::HashSet;
 
 use minijinja::syntax::SyntaxConfig;
@@ -17,6 +19,7 @@ use crate::model::{
     ContentsModel, ExceptionModel, MethodModel, Model, PartModel, SignalModel, TypeModel, ValueModel,
 };
 use crate::naming::{Naming, clear, pascal, snake};
+use values::{basic, host, plain, putter, putting, reader, reading};
 
 static TEMPLATE: &str = include_str!("../templates/go.jinja");
 
@@ -140,102 +143,6 @@ fn parameter(name: &str) -> String {
         .iter()
         .any(|verb| name.strip_prefix(verb).is_some_and(|rest| rest.starts_with(char::is_uppercase)));
     if is_function { format!("{name}_") } else { name }
-}
-
-/// Returns the type of Go for that of a promise.
-fn host(promise: &str) -> Option<&'static str> {
-    Some(match promise {
-        "bf.Bool" => "bool",
-        "bf.Int" => "int64",
-        "bf.Real" => "float64",
-        "bf.Char" => "rune",
-        "bf.Str" => "string",
-        "bf.Bytes" => "[]byte",
-        "bf.Nil" => "struct{}",
-        _ => return None,
-    })
-}
-
-/// Returns a type in contents: with the values of Go in place of promises.
-fn plain(ty: &str) -> String {
-    let mut out = String::new();
-    let mut rest = ty;
-    while !rest.is_empty() {
-        let is_name = |c: char| c.is_alphanumeric() || c == '.' || c == '_';
-        let end = rest.find(|c| !is_name(c)).unwrap_or(rest.len()).max(1);
-        // A name has any letters; another character may be of several bytes.
-        let end = (end..=rest.len()).find(|at| rest.is_char_boundary(*at)).unwrap_or(rest.len());
-        let (name, behind) = rest.split_at(end);
-        match host(name) {
-            // Cells stay stubs.
-            Some(value) if !out.ends_with("Cell[") => out += value,
-            _ => out += name,
-        }
-        rest = behind;
-    }
-    out
-}
-
-/// Returns the end of a method's name for a basic type: `Int`.
-fn basic(kind: Kind) -> Option<&'static str> {
-    Some(match kind {
-        Kind::Bool => "Bool",
-        Kind::Int => "Int",
-        Kind::Real => "Real",
-        Kind::Char => "Char",
-        Kind::String => "Str",
-        Kind::Bytes => "Bytes",
-        _ => return None,
-    })
-}
-
-/// Returns the function that reads a part of contents.
-fn reader(value: &ValueModel) -> String {
-    match value.kind {
-        Kind::Null => "bf.ReadNil".to_owned(),
-        Kind::Any => "bf.ReadAny".to_owned(),
-        kind if kind.is_compound() => format!("read{}", value.ty),
-        kind => match basic(kind) {
-            Some(name) => format!("(*bf.Reader).{name}"),
-            None => format!("func(r *bf.Reader) {} {{ return {}{{Ref: r.Object()}} }}", value.ty, value.ty),
-        },
-    }
-}
-
-/// Returns the expression that reads a part of contents.
-fn reading(value: &ValueModel) -> String {
-    match value.kind {
-        Kind::Null | Kind::Any => format!("{}(r)", reader(value)),
-        kind if kind.is_compound() => format!("read{}(r)", value.ty),
-        kind => match basic(kind) {
-            Some(name) => format!("r.{name}()"),
-            None => format!("{}{{Ref: r.Object()}}", value.ty),
-        },
-    }
-}
-
-/// Returns the function that appends a part of contents.
-fn putter(value: &ValueModel) -> String {
-    match value.kind {
-        Kind::Null => "bf.PutNil".to_owned(),
-        kind if kind.is_compound() => format!("put{}", value.ty),
-        kind => match basic(kind) {
-            Some(name) => format!("(*bf.Call).{name}"),
-            None => format!("func(call *bf.Call, v {}) {{ call.Ref(v.Ref) }}", value.ty),
-        },
-    }
-}
-
-/// Returns the statement that appends a part of contents.
-fn putting(value: &ValueModel, name: &str) -> String {
-    match value.kind {
-        Kind::Null => "call.Nil()".to_owned(),
-        kind if kind.is_compound() => format!("put{}(call, {name})", value.ty),
-        kind => match basic(kind) {
-            Some(function) => format!("call.{function}({name})"),
-            None => format!("call.Ref({name}.Ref)"),
-        },
-    }
 }
 
 /// Returns the type of an argument: of a value of Go, or of a promise.
