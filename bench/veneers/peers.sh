@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Installs the peers of `bifrost bench veneers` below the checkout's `target/peers`: programs of gRPC and Cap'n Proto in
-# C++, which are compiled with Debian's libraries, and packages of PyPI, npm and Maven Central with the
-# versions of the lists here.
+# C++, which are compiled with Debian's libraries, and packages of PyPI, npm, Maven Central and Go with
+# the versions of the lists here.
 #
 #   peers.sh                  all that can be had here; says what is missing for the others
-#   peers.sh PEER...          those: grpc capnp grpcio pycapnp grpc-js capnweb grpc-java; fails if one cannot be had
+#   peers.sh PEER...          those: grpc capnp grpcio pycapnp grpc-js capnweb grpc-java grpc-go; fails if
+#                             one cannot be had
 #
 # BIFROST_PEERS is another folder. A peer that is installed and whose sources are the same is left as it is.
 set -euo pipefail
@@ -113,18 +114,33 @@ java() {
   script "$1" "java -XX:+UseSerialGC -cp '$build/java/target/classes:$build/java/target/libraries/*' calls.Peer" ""
 }
 
+# grpc-go, with the server of its own.
+grpc_go() {
+  local tool
+  tool="$(PATH="$PATH:/usr/local/go/bin" command -v go)"
+  { [ -n "$tool" ] && programs protoc; } || lacks grpc-go "apt-get install golang-go protobuf-compiler" || return
+  same "$peers/grpc-go" go calls.proto go/main.go go/go.mod go/go.sum && return
+  (cd "$build/go" && export GOBIN="$PWD/bin" GOFLAGS=-mod=readonly && mkdir -p bin &&
+    "$tool" install google.golang.org/protobuf/cmd/protoc-gen-go google.golang.org/grpc/cmd/protoc-gen-go-grpc &&
+    PATH="$GOBIN:$PATH" protoc --go_out=. --go-grpc_out=. --go_opt=module=peers,Mcalls.proto=peers/calls \
+      --go-grpc_opt=module=peers,Mcalls.proto=peers/calls calls.proto &&
+    "$tool" build -o program . && mv program "$peers/grpc-go") >&2 ||
+    lacks grpc-go "Go cannot build bench/veneers/go"
+}
+
 install() {
   case "$1" in
     grpc | capnp) "$1" ;;
     grpcio | pycapnp) python "$1" ;;
     grpc-js | capnweb) node "$1" ;;
     grpc-java) java "$1" ;;
+    grpc-go) grpc_go ;;
     *) lacks "$1" "there is no such peer" ;;
   esac
 }
 
 failed=0
-for peer in "${@:-grpc capnp grpcio pycapnp grpc-js capnweb grpc-java}"; do
+for peer in "${@:-grpc capnp grpcio pycapnp grpc-js capnweb grpc-java grpc-go}"; do
   # Without arguments it is one word with all names.
   for name in $peer; do
     if install "$name"; then echo "$name: installed"; else failed=1; fi

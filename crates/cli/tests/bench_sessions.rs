@@ -179,7 +179,7 @@ fn the_script_of_peers_names_what_is_missing() {
     };
     let all = run(&[]);
     assert!(all.status.success() && all.stdout.is_empty(), "{}{}", stdout(&all), stderr(&all));
-    for peer in ["grpc", "capnp", "grpcio", "pycapnp", "grpc-js", "capnweb", "grpc-java"] {
+    for peer in ["grpc", "capnp", "grpcio", "pycapnp", "grpc-js", "capnweb", "grpc-java", "grpc-go"] {
         assert!(
             stderr(&all).contains(&format!("{peer}: not installed: apt-get install ")),
             "{}",

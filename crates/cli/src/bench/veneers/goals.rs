@@ -33,6 +33,7 @@ fn goal(language: Language) -> Goal {
         Language::PythonNative => (90.0, 150.0, Some(3.0), None, 50.0, 2000.0),
         Language::Typescript => (50.0, 130.0, None, Some(8.0), 4.0, 200.0),
         Language::Java => (20.0, 60.0, None, Some(2.0), 3.0, 700.0),
+        Language::Go => (15.0, 60.0, None, Some(2.0), 3.0, 700.0),
     };
     Goal { record, batch, pair_us, beyond_raw_us, pair_ratio, batch_ratio }
 }

@@ -50,6 +50,8 @@ pub enum Language {
     Typescript,
     /// Java
     Java,
+    /// Go
+    Go,
 }
 
 impl Language {
@@ -62,6 +64,7 @@ impl Language {
             Language::PythonNative => "python-native",
             Language::Typescript => "typescript",
             Language::Java => "java",
+            Language::Go => "go",
         }
     }
 
@@ -90,6 +93,7 @@ impl Language {
             Language::Python | Language::PythonNative => &[Peer::Grpcio, Peer::Pycapnp],
             Language::Typescript => &[Peer::GrpcJs, Peer::Capnweb],
             Language::Java => &[Peer::GrpcJava],
+            Language::Go => &[Peer::GrpcGo],
         }
     }
 }

@@ -28,6 +28,8 @@ pub enum Peer {
     Capnweb,
     /// gRPC for Java
     GrpcJava,
+    /// gRPC for Go
+    GrpcGo,
 }
 
 impl Peer {
@@ -41,15 +43,17 @@ impl Peer {
             Peer::GrpcJs => "grpc-js",
             Peer::Capnweb => "capnweb",
             Peer::GrpcJava => "grpc-java",
+            Peer::GrpcGo => "grpc-go",
         }
     }
 
-    /// Returns the peer whose program is its server: one in C++, if there is one.
+    /// Returns the peer whose program is its server: one in C++, if there is one. That of Go needs no
+    /// library of C++, and is as fast.
     fn server(self) -> Peer {
         match self {
             Peer::Grpc | Peer::Grpcio | Peer::GrpcJs | Peer::GrpcJava => Peer::Grpc,
             Peer::Capnp | Peer::Pycapnp => Peer::Capnp,
-            Peer::Capnweb => Peer::Capnweb,
+            Peer::Capnweb | Peer::GrpcGo => self,
         }
     }
 
@@ -61,6 +65,7 @@ impl Peer {
             Peer::Grpcio | Peer::Pycapnp => "python3 python3-venv",
             Peer::GrpcJs | Peer::Capnweb => "nodejs npm",
             Peer::GrpcJava => "maven openjdk-17-jdk-headless",
+            Peer::GrpcGo => "golang-go protobuf-compiler",
         }
     }
 
@@ -122,6 +127,7 @@ mod tests {
             Peer::GrpcJs,
             Peer::Capnweb,
             Peer::GrpcJava,
+            Peer::GrpcGo,
         ];
         assert!(script.contains(&all.map(Peer::name).join(" ")));
         for peer in all {
