@@ -80,6 +80,9 @@ func (a *account) tell(failure Failure) {
 
 // tell tells the program of a failure, and so of all that it follows from and that followed.
 func (r *recorder) tell(failure Failure) {
+	if failure == inUse {
+		return
+	}
 	if len(r.account.untold) > 0 {
 		r.account.tell(failure)
 		r.attend()
@@ -347,7 +350,7 @@ func (r *recorder) attend() {
 // its stubs. Inside a structure the outermost one is refused with it, if it is another.
 func (r *recorder) refuse(name string, source uintptr, why Failure) Failure {
 	// All calls of a refused structure have its failure, which is noted once.
-	if r.poison == why {
+	if r.poison == why || why == inUse {
 		return why
 	}
 	failure := why

@@ -105,6 +105,9 @@ func (s *Session) claim(stub Ref, ctx context.Context) (Value, Failure) {
 
 // await waits until the result of a pending stub is known.
 func (s *Session) await(slot *slot, ctx context.Context) Failure {
+	if s.core.isCrossing.Load() {
+		return inUse
+	}
 	s.context = ctx
 	defer func() { s.context = nil }()
 	if slot.state == slotFuture {

@@ -44,6 +44,9 @@ func BeginRoutine(s *Session, stubs *Stubs, routine uint32, count int) *Call {
 }
 
 func beginMethod(code byte, receiver Ref, method uint32, count int) *Call {
+	if c := beginQuickly(code, receiver, method, count); c != nil {
+		return c
+	}
 	r := receiver.recorder()
 	source := r.session.place()
 	c := r.begin(uint64(method), source)
@@ -53,6 +56,38 @@ func beginMethod(code byte, receiver Ref, method uint32, count int) *Call {
 		reference, c.failure = r.currentReference(receiver, source)
 	}
 	c.method(code, reference, method, count)
+	return c
+}
+
+// beginQuickly is beginMethod for the usual call: of an object or a future, with nothing due. It
+// returns nil for another one.
+func beginQuickly(code byte, receiver Ref, method uint32, count int) *Call {
+	s := receiver.slot
+	if s == nil || s.use != receiver.use || count > 4 {
+		return nil
+	}
+	r := s.core
+	if !r.isReady() || r.isCrossing.Load() || r.session.notesPlaces {
+		return nil
+	}
+	reference := s.handle
+	switch s.state {
+	case slotFuture:
+		reference = -int64(s.position)
+	case slotObject:
+	default:
+		return nil
+	}
+	number, isThere := r.numbers.method(method)
+	if !isThere {
+		return nil
+	}
+	c, start := &r.building, len(r.batch)
+	c.core, c.maker, c.source, c.failure = r, uint64(method), 0, nil
+	c.index, c.open, c.isDone = 0, c.open[:0], false
+	c.start, c.tagsAt = start, start+16
+	r.batch = appendWord(
+		appendWord(r.batch, head(code, 0, number)|uint64(count)<<8), uint64(reference))
 	return c
 }
 
@@ -67,6 +102,9 @@ func (r *recorder) currentReference(stub Ref, source uintptr) (int64, Failure) {
 // begin begins a call.
 func (r *recorder) begin(maker uint64, source uintptr) *Call {
 	c := &r.building
+	if r.isCrossing.Load() {
+		c = &Call{}
+	}
 	c.core, c.maker, c.source, c.failure = r, maker, source, nil
 	c.made = recorded{}
 	c.index, c.open, c.isDone = 0, c.open[:0], false
@@ -288,7 +326,22 @@ func (c *Call) end() recorded {
 }
 
 // Result ends the call, and returns the stub of its next result.
-func (c *Call) Result() Ref { return c.core.newRef(c.end(), c.source) }
+func (c *Call) Result() Ref {
+	r := c.core
+	last := len(r.freeSlots) - 1
+	if c.isDone || c.failure != nil || last < 0 ||
+		uint64(len(r.batch)-c.start) > r.bounds.frameBytes || r.isCrossing.Load() {
+		return r.newRef(c.end(), c.source)
+	}
+	// The usual call: what end and newRef do.
+	c.isDone, c.made = true, recorded{maker: c.maker}
+	r.commands++
+	s := r.freeSlots[last]
+	r.freeSlots = r.freeSlots[:last]
+	r.futures = append(r.futures, future{s, made{c.maker, c.source}})
+	s.position = uint32(len(r.futures))
+	return r.keepRef(s)
+}
 
 // Done ends a call without results.
 func (c *Call) Done() Done {

@@ -336,6 +336,9 @@ func (r *recorder) get(admitted Failure, target *slot, source uintptr) recorded 
 
 // refuseCall refuses a call. The next call takes its position, and has other arguments.
 func (r *recorder) refuseCall(maker uint64, source uintptr, why Failure) recorded {
+	if why == inUse {
+		return recorded{failure: why}
+	}
 	position := uint32(len(r.futures)) + 1
 	count := len(r.errorHandles)
 	for count > 0 && r.errorHandles[count-1].position == position {

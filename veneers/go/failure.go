@@ -83,7 +83,7 @@ func (c CallName) String() string {
 }
 
 // Failure is the reason why a stub has no result. It is one of *Signal, *Unhandled, *Refused,
-// *NotReached, *NotSent, *Unseen, *Misused, *Missing and *Ended. A failure is one object, by whose
+// *NotReached, *NotSent, *Unseen, *Misused, *InUse, *Missing and *Ended. A failure is one object, by whose
 // identity the account of told failures knows it. errors.As finds the failures that it follows
 // from.
 type Failure interface {
@@ -292,6 +292,20 @@ func (f *Misused) Is(target error) bool {
 
 // misused returns a new failure for a misuse.
 func misused(misuse Misuse) Failure { return &Misused{misuse} }
+
+// InUse is the failure of a call, or of a claim, while another goroutine waits in the session. It is
+// in no history, and prevents no commit.
+type InUse struct{}
+
+// inUse is the one failure of this kind.
+var inUse Failure = &InUse{}
+
+// Cause returns nil: it follows from no other failure.
+func (*InUse) Cause() Failure { return nil }
+
+func (*InUse) Error() string {
+	return "another goroutine waits in this session, which one goroutine uses at a time"
+}
 
 // Missing is the failure of a call whose method, routine or type the server lacks, or has with
 // another heading.

@@ -131,8 +131,12 @@ func ConnectWith(
 func (s *Session) NotePlaces(on bool) { s.notesPlaces = on }
 
 // Close sends the commands that were recorded and not flushed, and ends the session. Their results
-// are not awaited. A session that has ended already stays so.
+// are not awaited. A session that has ended already stays so. Another goroutine may close a session
+// in which one waits: its claim fails.
 func (s *Session) Close() error {
+	if s.core.isCrossing.Load() {
+		return s.connection.conn.Close()
+	}
 	if !s.core.leave() {
 		return nil
 	}
@@ -211,6 +215,9 @@ func (s *Session) Flush() error {
 // batch, which may use the results of this one. If too many batches are under way it waits for the
 // oldest answer.
 func (s *Session) SendBatch() error {
+	if s.core.isCrossing.Load() {
+		return inUse
+	}
 	source := s.place()
 	for s.core.isCrowded() && s.core.broken == nil {
 		if wrong := s.answerUntil(s.core.underWay[0].number); wrong != nil {
@@ -315,7 +322,7 @@ func (s *Session) send(onlyFlushed bool) Failure {
 			return nil
 		}
 		if err := s.connection.write(data); err != nil {
-			return s.end(s.connection.lastWords(&s.core.replies, err))
+			return s.end(s.connection.lastWords(&s.core.replies, s.because(err)))
 		}
 		s.core.giveBack(data)
 	}
@@ -331,6 +338,9 @@ func (s *Session) end(why Closed) Failure {
 // admit does the work that is due before a command is recorded. It returns the failure with which
 // the command is refused, or nil.
 func (s *Session) admit() Failure {
+	if s.core.isCrossing.Load() {
+		return inUse
+	}
 	if s.core.isReady() {
 		return nil
 	}
@@ -356,6 +366,9 @@ func (s *Session) flush() Failure {
 
 // synchronize is flush for the program.
 func (s *Session) synchronize(name string, source uintptr) Failure {
+	if s.core.isCrossing.Load() {
+		return inUse
+	}
 	if _, wrong := s.core.beginFlushFor(name, false, source); wrong != nil {
 		return wrong
 	}
@@ -366,12 +379,14 @@ func (s *Session) answerAll() Failure { return s.answerUntil(s.core.batchNumber)
 
 // answerUntil waits for the answers of all batches up to one.
 func (s *Session) answerUntil(batch uint64) Failure {
-	if wrong := s.send(true); wrong != nil {
-		return wrong
-	}
+	s.core.isCrossing.Store(true)
+	defer s.core.isCrossing.Store(false)
 	if ctx := s.context; ctx != nil && ctx.Done() != nil {
 		stop := context.AfterFunc(ctx, func() { s.connection.conn.Close() })
 		defer stop()
+	}
+	if wrong := s.send(true); wrong != nil {
+		return wrong
 	}
 	isWhole := true
 	for len(s.core.underWay) > 0 && s.core.underWay[0].number <= batch {

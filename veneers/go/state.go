@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync/atomic"
 )
 
 // This file has the tables of a session. slot is the type to read first: the knowledge about one
@@ -388,6 +389,9 @@ type recorder struct {
 	// shippedFrom is the first failure of the last batch that was a transaction, by its order.
 	shippedFrom uint64
 
+	// isCrossing is true while a goroutine waits for the server: calls of others fail, and leave the
+	// recorder as it is.
+	isCrossing atomic.Bool
 	// session is that of the recorder's typed stubs; nil without one.
 	session *Session
 	// freeSlots are slots to be used again, and spareSlots are new ones.
@@ -498,6 +502,9 @@ const slotsAtOnce = 64
 // takeSlot returns a slot for a typed stub. Recording allocates nothing as long as stubs are
 // released.
 func (r *recorder) takeSlot() *slot {
+	if r.isCrossing.Load() {
+		return &slot{core: r, holders: 1}
+	}
 	if last := len(r.freeSlots) - 1; last >= 0 {
 		s := r.freeSlots[last]
 		r.freeSlots = r.freeSlots[:last]
@@ -565,6 +572,9 @@ func (r *recorder) settleRows(s *slot, value Value, from made) {
 
 func (r *recorder) settleFailed(s *slot, failure Failure) {
 	s.state, s.failure = slotFailed, failure
+	if failure == inUse {
+		return
+	}
 	if signal, isSignal := failure.(*Signal); isSignal {
 		for _, value := range signal.Values {
 			if value.IsObject() {
@@ -583,6 +593,9 @@ func (r *recorder) settleFailed(s *slot, failure Failure) {
 // empty gives back the handles of a slot that has no holders, and forgets its failure. The slot of
 // a pending result still gets its outcome.
 func (r *recorder) empty(s *slot) {
+	if s.failure == inUse {
+		return
+	}
 	for _, handle := range s.held {
 		r.dropHandle(handle)
 	}

@@ -129,7 +129,7 @@ func (r *recorder) newRef(call recorded, source uintptr) Ref {
 
 func (r *recorder) keepRef(s *slot) Ref {
 	ref := Ref{s, s.use}
-	if scope := r.session.scope; scope != nil {
+	if scope := r.session.scope; scope != nil && !r.isCrossing.Load() {
 		scope.stubs = append(scope.stubs, ref)
 	}
 	return ref
