@@ -55,6 +55,7 @@ final class Interface {
       String kind,
       int element,
       List<Integer> supertypes,
+      List<String> fieldNames,
       List<Integer> fields,
       List<Heading> methods) {}
 
@@ -128,8 +129,10 @@ final class Interface {
   private static TypeEntry typeOf(Map<?, ?> part) {
     List<String> names = new ArrayList<>();
     list(part.get("names")).forEach(name -> names.add(String.valueOf(name)));
+    List<String> fieldNames = new ArrayList<>();
     List<Integer> fields = new ArrayList<>();
     for (Object field : list(part.get("fields"))) {
+      fieldNames.add(name((Map<?, ?>) field));
       fields.add(number(((Map<?, ?>) field).get("type")));
     }
     Object element = part.get("element");
@@ -139,6 +142,7 @@ final class Interface {
         part.get("kind") instanceof String kind ? kind : "",
         element == null ? -1 : number(element),
         numbers(part.get("supertypes")),
+        fieldNames,
         fields,
         headings(part.get("methods")));
   }

@@ -2,17 +2,29 @@ package org.bifrost.veneer;
 
 import java.util.Arrays;
 import java.util.List;
+import org.jspecify.annotations.Nullable;
 
 /** The numbers of stubs as the server has them. Equal interfaces map nothing. */
 final class Numbers {
   final Stubs stubs;
+
+  /** The interface of the server. */
+  private final @Nullable Interface server;
+
   private final boolean isSame;
   private final int[] types;
   private final int[] methods;
   private final int[] routines;
 
-  private Numbers(Stubs stubs, boolean isSame, int[] types, int[] methods, int[] routines) {
+  private Numbers(
+      Stubs stubs,
+      @Nullable Interface server,
+      boolean isSame,
+      int[] types,
+      int[] methods,
+      int[] routines) {
     this.stubs = stubs;
+    this.server = server;
     this.isSame = isSame;
     this.types = types;
     this.methods = methods;
@@ -21,7 +33,7 @@ final class Numbers {
 
   /** Returns the numbers for a server with the interface of the stubs. */
   static Numbers same(Stubs stubs) {
-    return new Numbers(stubs, true, new int[0], new int[0], new int[0]);
+    return new Numbers(stubs, null, true, new int[0], new int[0], new int[0]);
   }
 
   /** Returns the numbers for a server with another interface. */
@@ -52,7 +64,12 @@ final class Numbers {
               && Interface.isSame(own, heading, server, server.routines.get(found));
       routines[index] = isThere ? found : Tables.NO_NUMBER;
     }
-    return new Numbers(stubs, false, types, methods, routines);
+    return new Numbers(stubs, server, false, types, methods, routines);
+  }
+
+  /** Returns the interface of the server. */
+  Interface server() {
+    return server == null ? stubs.own() : server;
   }
 
   private int find(int[] mapped, int number) {

@@ -504,6 +504,34 @@ public final class Session extends SessionBlocks implements AutoCloseable {
     return new Counters(crossing.crossings, crossing.commands, crossing.executed);
   }
 
+  /**
+   * Returns the batch that is recorded, a line for each command: what the next crossing will bring
+   * to the server. Nothing crosses for it.
+   */
+  public String explain() {
+    enter();
+    try {
+      Interface names = core.numbers.server();
+      byte[] here = core.batch.copy();
+      int before = 0;
+      String head = "# batch " + core.batchNumber + ": ";
+      head +=
+          core.commands == 0 ? "nothing is recorded\n" : core.commands + " commands, not sent\n";
+      if (core.published > 0) {
+        head += "# " + core.published + " bytes before, which the server has already\n";
+        // The results of the batch without those of the commands that are still here.
+        Explainer counting = new Explainer(names, core.structures.procedureNames());
+        counting.lines(here);
+        before = core.futures.count - counting.futures;
+      }
+      Explainer explainer = new Explainer(names, core.structures.procedureNames());
+      explainer.futures = before;
+      return head + explainer.lines(here);
+    } finally {
+      exit();
+    }
+  }
+
   /** Has the server measure this batch and all later ones, or no more. */
   public void setProfiled(boolean on) {
     enter();

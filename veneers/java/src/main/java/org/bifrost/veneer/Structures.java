@@ -394,6 +394,11 @@ final class Structures {
 
   // Procedures.
 
+  /** Returns the names of the procedures, by number. */
+  List<String> procedureNames() {
+    return procedures.stream().map(Procedure::name).toList();
+  }
+
   /** Returns the name of a procedure. */
   String procedureName(int number) {
     return number >= 0 && number < procedures.size() ? procedures.get(number).name() : "procedure";

@@ -268,7 +268,7 @@ public final class Value {
       case Tables.TAG_REF -> word == 0 ? "nil" : "an object";
       case Tables.TAG_BOOL -> word == 1 ? "true" : "false";
       case Tables.TAG_INT -> Long.toString(word);
-      case Tables.TAG_REAL -> Double.toString(Double.longBitsToDouble(word));
+      case Tables.TAG_REAL -> Explainer.shown(this);
       case Tables.TAG_CHAR -> "'" + Character.toString((int) word) + "'";
       case Tables.TAG_STRING ->
           '"' + ((String) content()).replace("\\", "\\\\").replace("\"", "\\\"") + '"';

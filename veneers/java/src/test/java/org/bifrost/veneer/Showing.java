@@ -3,11 +3,9 @@ package org.bifrost.veneer;
 import static org.bifrost.veneer.Trees.tree;
 import static org.bifrost.veneer.Trees.unsigned;
 
-import java.math.BigDecimal;
 import java.util.ArrayList;
 import java.util.HexFormat;
 import java.util.List;
-import java.util.Locale;
 import java.util.Map;
 
 /** Values, replies and failures as the vectors have them. */
@@ -20,7 +18,7 @@ final class Showing {
       case Tables.TAG_NIL -> tree("nil", null);
       case Tables.TAG_BOOL -> tree("bool", value.word == 1);
       case Tables.TAG_INT -> tree("int", Long.toString(value.word));
-      case Tables.TAG_REAL -> tree("real", real(value.real()));
+      case Tables.TAG_REAL -> tree("real", Explainer.real(value.real()));
       case Tables.TAG_CHAR -> tree("char", Character.toString((int) value.word));
       case Tables.TAG_STRING -> tree("string", value.string());
       case Tables.TAG_BYTES -> tree("bytes", HexFormat.of().formatHex(value.raw()));
@@ -35,37 +33,6 @@ final class Showing {
   /** Returns a number, or null for none. */
   static Object optional(int number) {
     return number == Tables.NO_NUMBER ? null : (Object) unsigned(number);
-  }
-
-  /** Returns a real in the shortest digits that read back as it. */
-  static String real(double real) {
-    if (Double.isNaN(real)) {
-      return "NaN";
-    } else if (Double.isInfinite(real)) {
-      return real > 0 ? "inf" : "-inf";
-    } else if (real == 0) {
-      return 1 / real < 0 ? "-0.0" : "0.0";
-    }
-    BigDecimal shortest = shortest(real).stripTrailingZeros();
-    int exponent = shortest.precision() - shortest.scale() - 1;
-    if (exponent < -4 || exponent >= 16) {
-      String digits = shortest.unscaledValue().abs().toString();
-      String fraction = digits.length() > 1 ? "." + digits.substring(1) : "";
-      String sign = real < 0 ? "-" : "";
-      return sign + digits.charAt(0) + fraction + "e" + exponent;
-    }
-    String plain = shortest.toPlainString();
-    return plain.contains(".") ? plain : plain + ".0";
-  }
-
-  private static BigDecimal shortest(double real) {
-    for (int digits = 1; digits <= 17; digits++) {
-      String text = String.format(Locale.ROOT, "%." + (digits - 1) + "e", real);
-      if (Double.parseDouble(text) == real) {
-        return new BigDecimal(text);
-      }
-    }
-    throw new IllegalStateException("no digits of " + real);
   }
 
   static Object reply(Reply reply) {
