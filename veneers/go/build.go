@@ -67,7 +67,7 @@ func beginQuickly(code byte, receiver Ref, method uint32, count int) *Call {
 		return nil
 	}
 	r := s.core
-	if !r.isReady() || r.isCrossing.Load() || r.session.notesPlaces {
+	if r.isCrossing.Load() || !r.isReady() || r.session.notesPlaces {
 		return nil
 	}
 	reference := s.handle
@@ -328,14 +328,14 @@ func (c *Call) end() recorded {
 // Result ends the call, and returns the stub of its next result.
 func (c *Call) Result() Ref {
 	r := c.core
-	last := len(r.freeSlots) - 1
-	if c.isDone || c.failure != nil || last < 0 ||
-		uint64(len(r.batch)-c.start) > r.bounds.frameBytes || r.isCrossing.Load() {
+	if c.isDone || c.failure != nil || r.isCrossing.Load() || len(r.freeSlots) == 0 ||
+		uint64(len(r.batch)-c.start) > r.bounds.frameBytes {
 		return r.newRef(c.end(), c.source)
 	}
 	// The usual call: what end and newRef do.
 	c.isDone, c.made = true, recorded{maker: c.maker}
 	r.commands++
+	last := len(r.freeSlots) - 1
 	s := r.freeSlots[last]
 	r.freeSlots = r.freeSlots[:last]
 	r.futures = append(r.futures, future{s, made{c.maker, c.source}})
