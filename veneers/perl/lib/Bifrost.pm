@@ -74,6 +74,8 @@ sub connect ($class, $url, %options) {
         pending  => '',
         block    => undef,
         depth    => 0,
+        # The number of lines that were sent.
+        sent     => 0,
         # The number of the last name, and the position of the last result of the batch.
         names    => 0,
         position => 0,
@@ -145,7 +147,7 @@ sub routine ($self, $name, @arguments) {
 # The contents of an object as a value.
 sub get ($self, $object) {
     $self->_outside('get');
-    return $self->_record('get ' . $self->_name($object), $object->type);
+    return $self->_record('get ' . $self->_receiver($object), $object->type);
 }
 
 # Runs the body for each value of an iterator: `foreach($db->users, sub ($user) { ... })`.
@@ -155,8 +157,9 @@ sub foreach ($self, $iterator, $body) {
     $self->_same($iterator);
     $self->_structure(sub {
         my @types = $iterator->{heading}{results}->@*;
+        my $call  = $self->_text_of($iterator->@{qw(receiver heading)}, $iterator->{arguments}->@*);
         my @stubs = map { $self->_stub($_) } @types;
-        $self->_line('foreach ' . join(', ', map { $_->{name} } @stubs) . " in $iterator->{call} do");
+        $self->_line('foreach ' . join(', ', map { $_->{name} } @stubs) . " in $call do");
         $self->_body('loop', sub { $body->(@stubs) });
         $self->_line('end');
     });
@@ -168,7 +171,7 @@ sub while ($self, $condition, $body) {
     $self->_structure(sub {
         $self->_line('while');
         my $test = $self->_body('block', $condition);
-        $self->_line('do ' . $self->_operand('bool', $test));
+        $self->_line('do ' . $self->_condition($test));
         $self->_body('loop', $body);
         $self->_line('end');
     });
@@ -181,10 +184,10 @@ sub if ($self, $test, $then, $else = undef) {
         if (ref $test eq 'CODE') {
             $self->_line('if');
             $test = $self->_body('block', $test);
-            $self->_line('then ' . $self->_operand('bool', $test));
+            $self->_line('then ' . $self->_condition($test));
         }
         else {
-            $self->_line('if ' . $self->_operand('bool', $test) . ' then');
+            $self->_line('if ' . $self->_condition($test) . ' then');
         }
         $self->_body('block', $then);
         if ($else) {
@@ -256,7 +259,7 @@ sub procedure ($self, $name, $types, $result, $body) {
     my $heading = { name => $name, parameters => $types, results => [ $result // () ], signals => [] };
     my $call = sub (@arguments) { $self->_call(undef, $heading, @arguments) };
     $self->_structure(sub {
-        my @stubs = map { $self->_stub($_, 1) } @$types;
+        my @stubs = map { $self->_stub($_) } @$types;
         my $named = join ', ', map { "$_->{name}: $_->{type}" } @stubs;
         my $head  = "procedure $name" . (@stubs ? " ($named)" : '');
         $self->_line($head . (defined $result ? " returns $result" : ''));
@@ -284,6 +287,7 @@ sub rows ($self, $iterator, $types, $body) {
     $self->foreach($iterator, sub (@values) {
         my @row = $body->(@values);
         croak 'a row has ' . @row . ' values, and the table ' . @$types . ' columns' if @row != @$types;
+        $self->{position}++;
         $self->_line("emit $rows->{name}, " . join ', ', map { $self->_operand($types->[$_], $row[$_]) } 0 .. $#row);
     });
     return $rows;
@@ -394,7 +398,9 @@ sub flush ($self) {
     $self->_free;
     my %wanted = map { $_->{name} => $_ } grep { defined } values $self->{batch}->%*;
     my @names = sort { substr($a, 2) <=> substr($b, 2) } keys %wanted;
-    $self->{pending} .= (@names ? '? ' . join(', ', @names) : 'flush') . "\n";
+    # Nothing is run if a line before this was not taken: the position would be another.
+    my $mark = '@' . ++$self->{position};
+    $self->{pending} .= "$mark := 0\n? " . join(', ', $mark, @names) . "\n";
     my $answer = $self->_answer;
     $self->_lost("$answer->{error}: " . ($answer->{text} // 'no text')) if $answer->{error};
     $self->{crossings}++;
@@ -452,13 +458,19 @@ sub DESTROY ($self) {
 
 # Records a command that has a result.
 sub _record ($self, $text, $type, $what = undef) {
-    my $is_full = $self->{lines} >= $self->{lines_max} || $self->{position} >= $self->{position_max}
-        || $self->{bytes} >= $self->{bytes_max};
-    $self->flush if $is_full && !$self->{depth} && !defined $self->{transaction};
+    $self->_room(0);
     my $stub = $self->_stub($type);
     $stub->{what} = $what // $text =~ s/ .*//r;
     $self->_append("$stub->{name} := $text");
     return $stub;
+}
+
+# Sends the batch if so many more lines would reach a limit.
+sub _room ($self, $more) {
+    my $is_full = $self->{lines} + $more >= $self->{lines_max} || $self->{position} + $more >= $self->{position_max}
+        || $self->{bytes} + 64 * $more >= $self->{bytes_max};
+    $self->flush if $is_full && !$self->{depth} && !defined $self->{transaction};
+    return;
 }
 
 # Dies if nothing can be recorded.
@@ -468,32 +480,32 @@ sub _ready ($self) {
     return;
 }
 
-# A stub for the next result of the batch. Parameters of procedures have no position.
-sub _stub ($self, $type, $is_parameter = 0) {
+# A stub for the next result of the batch.
+sub _stub ($self, $type) {
     $self->_ready;
     my $stub = bless {
         session  => $self,
         name     => '$a' . ++$self->{names},
         type     => $type,
         what     => 'value',
-        block    => $self->{block} ? $self->{blocks} : undef,
+        frame    => $self->{frame},
+        position => ++$self->{position},
     }, 'Bifrost::Stub';
-    unless ($is_parameter || $self->{in_procedure}) {
-        $stub->{position} = ++$self->{position};
-        unless ($self->{block}) {
-            $self->{batch}{ $stub->{position} } = $stub;
-            weaken $self->{batch}{ $stub->{position} };
-        }
+    unless ($self->{block}) {
+        $self->{batch}{ $stub->{position} } = $stub;
+        weaken $self->{batch}{ $stub->{position} };
     }
     return $stub;
 }
 
 # Records a call: of a method of a receiver, or of a routine.
 sub _call ($self, $receiver, $heading, @arguments) {
-    my $call = $self->_text_of($receiver, $heading, @arguments);
     if ($heading->{yields}) {
-        return bless { session => $self, call => $call, heading => $heading }, 'Bifrost::Iterator';
+        my $call = $self->_text_with(defined $receiver ? $self->_name($receiver) : undef, $heading, @arguments);
+        my %parts = (session => $self, call => $call, receiver => $receiver, heading => $heading, arguments => \@arguments);
+        return bless \%parts, 'Bifrost::Iterator';
     }
+    my $call = $self->_text_of($receiver, $heading, @arguments);
     my @results = $heading->{results}->@*;
     if (@results < 2) {
         my $stub = $self->_record($call, $results[0] // 'null', $heading->{name});
@@ -512,21 +524,43 @@ sub _call ($self, $receiver, $heading, @arguments) {
 sub _note_failed ($self, $stub, @operands) {
     return unless grep { ref $_ eq 'Bifrost::Stub' && $_->{error} } @operands;
     my @failed = map { ref $_ eq 'Bifrost::Stub' ? $_->{error} : undef } @operands;
-    $self->{failed}{ $stub->{position} } = \@failed if defined $stub->{position};
+    $self->{failed}{ $stub->{position} } = \@failed;
     return;
 }
 
-# The text of a call.
+# The text of a call that is recorded next.
 sub _text_of ($self, $receiver, $heading, @arguments) {
+    return $self->_text_with(defined $receiver ? $self->_receiver($receiver) : undef, $heading, @arguments);
+}
+
+# The reference to a receiver. A value that was told becomes a constant, which takes a position.
+sub _receiver ($self, $stub) {
+    my $name = $self->_name($stub);
+    $self->_ready;
+    # A flush tells the value of this stub, too.
+    $self->_room(2);
+    $self->{position}++ if exists +($stub->{state} // {})->{value};
+    return $name;
+}
+
+# The condition of a structure: a bool is a receiver, too.
+sub _condition ($self, $test) {
+    return $self->_receiver($test) if ref $test eq 'Bifrost::Stub' && $test->type eq 'bool';
+    my $operand = $self->_operand('bool', $test);
+    $self->{position}++ unless ref $test;
+    return $operand;
+}
+
+sub _text_with ($self, $receiver, $heading, @arguments) {
     my @types = $heading->{parameters}->@*;
     croak "$heading->{name} takes " . @types . ' arguments, not ' . @arguments if @types != @arguments;
-    my $target = defined $receiver ? $self->_name($receiver) . ".$heading->{name}" : $heading->{name};
+    my $target = defined $receiver ? "$receiver.$heading->{name}" : $heading->{name};
     return "$target(" . join(', ', map { $self->_operand($types[$_], $arguments[$_]) } 0 .. $#types) . ')';
 }
 
 sub _send_message ($self, $receiver, $heading, @arguments) {
     $self->_line('send ' . $self->_text_of($receiver, $heading, @arguments));
-    $self->{position}++ unless $self->{in_procedure};
+    $self->{position}++;
     return;
 }
 
@@ -560,22 +594,24 @@ sub _structure ($self, $record) {
     my $max = $self->_limit('depth_max');
     croak "structures nest $max deep at most" if $self->{depth} >= $max;
     my $position = $self->{position};
-    if ($is_outer) {
-        @$self{qw(block places)} = ([], []);
-        $self->{blocks}++;
-    }
+    @$self{qw(block places)} = ([], []) if $is_outer;
+    my $begin = $self->{block}->@*;
+    local $self->{frame} = { outer => $self->{frame} };
     $self->{depth}++;
-    my $guard   = bless { session => $self, position => $position }, 'Bifrost::Guard';
+    my %left    = (session => $self, position => $position, frame => $self->{frame});
+    my $guard   = bless \%left, 'Bifrost::Guard';
     my $is_done = eval { $record->(); 1 };
     my $error   = $@;
     $guard->{is_done} = 1;
     $self->{depth}--;
+    $self->{frame}{is_over} = 1 if $is_outer || !$is_done;
+    unless ($is_done) {
+        splice $self->{block}->@*, $begin;
+        $self->{position} = $position;
+    }
     if ($is_outer) {
         my $lines = delete $self->{block};
-        if ($is_done) {
-            $self->_line($_) for @$lines;
-        }
-        else { $self->{position} = $position }
+        $self->_line($_) for @$lines;
     }
     die $error unless $is_done;
     return;
@@ -608,8 +644,9 @@ sub _same ($self, $other) {
 
 sub _name ($self, $stub) {
     $self->_same($stub);
-    croak "the stub of $stub->{what} ended with its structure"
-        if defined $stub->{block} && !($self->{block} && $stub->{block} == $self->{blocks});
+    for (my $frame = $stub->{frame}; $frame; $frame = $frame->{outer}) {
+        croak "the stub of $stub->{what} ended with its structure" if $frame->{is_over};
+    }
     return $stub->{name};
 }
 
@@ -664,9 +701,7 @@ sub _literal ($self, $type, $value) {
         croak "a $type has no tag `$tag`" unless $tags{$tag};
         return "{$tag: " . $self->_operand($tags{$tag}, $value->{$tag}) . '}';
     }
-    if ($type eq 'any' && !ref $value) {
-        return $self->_literal($value =~ /^-?\d+$/ ? 'int' : looks_like_number $value ? 'real' : 'string', $value);
-    }
+    croak 'an any is a stub: make one with `value(TYPE => ...)`' if $type eq 'any';
     croak "a $type is a stub, not `$value`";
 }
 
@@ -771,6 +806,7 @@ sub _send ($self) {
     my $socket = $self->{socket} or croak 'the session has ended';
     my $bytes = $self->{pending};
     utf8::encode($bytes);
+    $self->{sent} += $bytes =~ tr/\n//;
     $self->{pending} = '';
     local $SIG{PIPE} = 'IGNORE';
     while (length $bytes) {
@@ -825,7 +861,7 @@ sub _lost ($self, $why) {
 sub _closed ($self, $answer) {
     my $text = $answer->{text} // 'no text';
     die Bifrost::Error->new("the server does not take a line, column $answer->{column}: $text")
-        if $answer->{error} eq 'BadLine';
+        if $answer->{error} eq 'BadLine' && ($answer->{line} // 0) == $self->{sent};
     $self->_lost("$answer->{error}: $text");
 }
 
@@ -837,6 +873,7 @@ use v5.36;
 sub DESTROY ($guard) {
     return if $guard->{is_done};
     my $session = $guard->{session};
+    $_->{is_over} = 1 for $guard->{frame};
     delete @$session{qw(block depth)};
     $session->{position} = $guard->{position};
     $session->{left} = '`last` or `next` has left a structure, which was dropped: use break or continue of the session';
@@ -909,7 +946,7 @@ sub is ($stub, $type) { return $stub->_cast('is', $type, 'bool') }
 sub _cast ($stub, $word, $type, $result) {
     my $session = $stub->{session};
     $session->_methods($type);
-    return $session->_record($session->_name($stub) . " $word $type", $result);
+    return $session->_record($session->_receiver($stub) . " $word $type", $result);
 }
 
 # Calls a method by its name: for those that are called like the methods here.
@@ -935,7 +972,7 @@ sub AUTOLOAD ($stub, @arguments) {
 
 sub DESTROY ($stub) {
     my $session = $stub->{session} or return;
-    return if defined $stub->{block} || !defined $stub->{position} || !$session->{socket};
+    return if $stub->{frame} || !$session->{socket};
     push $session->{freed}->@*, $stub->{name};
     return;
 }
@@ -980,7 +1017,7 @@ package Bifrost::Value;
 
 use v5.36;
 
-my %REALS = (inf => 9**9**9, '-inf' => -9**9**9, nan => -sin 9**9**9);
+my %REALS = (inf => 9**9**9, '-inf' => -9**9**9, NaN => -sin 9**9**9);
 
 # A value of JSON as one of Perl.
 sub read ($type, $value) {
