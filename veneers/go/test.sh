@@ -76,6 +76,7 @@ trap 'rm -rf "$work"' EXIT
   export GOPROXY="file://$work/proxy,$("$go" env GOPROXY)" GONOSUMDB=bifrost.dev GOFLAGS="-mod=mod -modcacherw"
   export GOMODCACHE="$work/cache"
   step "$go" mod init example.com/client
+  step "$BIFROST_BIN" veneer --lang go "$root/cases/programs/database.theta" -o database
   step "$go" get bifrost.dev/veneer@v0.1.0
   step "$go" build -o client .
 )

@@ -50,7 +50,7 @@ func run(library, version, proxy, project string) error {
 	if err != nil {
 		return err
 	}
-	return makeProject(packed, string(readme), project)
+	return makeProject(string(readme), project)
 }
 
 // pack writes the files of a version into the folder of a proxy.
@@ -77,8 +77,9 @@ func pack(library string, packed module.Version, text []byte, proxy string) erro
 	)
 }
 
-// makeProject writes a program with the first block of the README, which has a function visit.
-func makeProject(packed module.Version, readme, project string) error {
+// makeProject writes a program with the first block of the README, which has a function visit. The
+// project is the module example.com/client, and has stubs in its folder database.
+func makeProject(readme, project string) error {
 	_, rest, isThere := strings.Cut(readme, "```go\n")
 	block, _, isClosed := strings.Cut(rest, "```")
 	if !isThere || !isClosed || !strings.Contains(block, "func visit(") {
@@ -94,7 +95,7 @@ import (
 	"fmt"
 	"os"
 
-	"%s/samples/database/database"
+	"example.com/client/database"
 )
 
 %s
@@ -104,7 +105,7 @@ func main() {
 		os.Exit(1)
 	}
 }
-`, packed.Path, block)
+`, block)
 	source, err := format.Source([]byte(program))
 	if err != nil {
 		return err

@@ -5,12 +5,12 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"strconv"
 
-	"bifrost.dev/veneer"
+	bf "bifrost.dev/veneer"
+	"bifrost.dev/veneer/internal/stubs/database"
 )
 
 func main() {
@@ -29,25 +29,32 @@ func main() {
 }
 
 func visit(name string, times int) error {
-	session, err := veneer.Connect(context.Background(), os.Getenv("BIFROST_URL"), veneer.Options{})
+	s, err := database.Connect(context.Background(), os.Getenv("BIFROST_URL"))
 	if err != nil {
 		return err
 	}
-	defer session.Close()
-	db := session.Lookup("database", "DataBase")
-	if _, err := inTransaction(session, func() *veneer.Stub {
-		return db.Call("DataBase.new_user", veneer.TextValue(name)).Call("DataElem.visits")
+	defer s.Close()
+	db := database.LookupDataBase(s, "database")
+	var own database.DataElem
+	if err := s.Transaction(func(b *bf.Scope) {
+		own = db.NewUser(name)
+		b.Keep(own)
 	}); err != nil {
 		return err
 	}
 	last := int64(-1)
 	for range times {
-		seen, err := inTransaction(session, func() *veneer.Stub {
-			ann := db.Call("DataBase.fetch", veneer.TextValue("ann"))
-			ann.Do("DataElem.touch")
-			db.Call("DataBase.fetch", veneer.TextValue(name)).Do("DataElem.touch")
-			return ann.Call("DataElem.visits")
-		})
+		var visits bf.Int
+		if err := s.Transaction(func(b *bf.Scope) {
+			ann := db.Fetch("ann")
+			ann.Touch()
+			own.Touch()
+			visits = ann.Visits()
+			b.Keep(visits)
+		}); err != nil {
+			return err
+		}
+		seen, err := visits.Claim()
 		if err != nil {
 			return err
 		}
@@ -55,33 +62,12 @@ func visit(name string, times int) error {
 			return fmt.Errorf("there were %d visits of Ann, and are %d", last, seen)
 		}
 		last = seen
+		visits.Release()
 	}
-	own, err := inTransaction(session, func() *veneer.Stub {
-		return db.Call("DataBase.fetch", veneer.TextValue(name)).Call("DataElem.visits")
-	})
+	visits, err := own.Visits().Claim()
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%s: %d visits, Ann at least %d\n", name, own, last)
+	fmt.Printf("%s: %d visits, Ann at least %d\n", name, visits, last)
 	return nil
-}
-
-// inTransaction makes calls in a transaction, again while others have changed what it has read. It
-// returns the number that is the result.
-func inTransaction(session *veneer.Session, body func() *veneer.Stub) (int64, error) {
-	for {
-		result := body()
-		wrong := session.Commit()
-		var refused *veneer.Refused
-		if errors.As(wrong, &refused) && refused.Number == veneer.ErrorConflict {
-			session.ClearExceptions()
-			continue
-		}
-		if wrong != nil {
-			return 0, wrong
-		}
-		value, err := result.Claim()
-		number, _ := value.Int()
-		return number, err
-	}
 }
