@@ -2,6 +2,8 @@ package veneer_test
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -88,6 +90,10 @@ func TestCompoundsCrossByValue(t *testing.T) {
 	five, none := v.Name(5).Get(), v.Name(0).Get()
 	counts, list, array := v.Counts().Get(), v.List().Get(), v.Array().Get()
 	point := p.Tagged().Point(1, 2).Get()
+	spots := bf.NewRows2(s, conformance.SpotRefColumn(), bf.Ints)
+	for spot := range v.Spots(2).Each() {
+		spots.Emit(spot, spot.X())
+	}
 	want(t, ten, 10)
 	want(t, zero, 0)
 	want(t, six, 6)
@@ -108,6 +114,9 @@ func TestCompoundsCrossByValue(t *testing.T) {
 	want(t, list, []rune{'a', 'b'})
 	want(t, array, []int64{7, 8})
 	want(t, point, conformance.PointValue{X: 1, Y: 2})
+	want(t, spots, []bf.Row2[conformance.Spot, int64]{
+		{A: conformance.Spot{X: 1, Y: -1}, B: 1}, {A: conformance.Spot{X: 2, Y: -2}, B: 2},
+	})
 	crossed(t, s, 1)
 	// An alternative is one of the oneof's.
 	misused(t, fails[*bf.NotSent](t, v.Area(nil)), bf.MisuseUntyped)
@@ -404,6 +413,27 @@ func TestAConnectionThatIsCut(t *testing.T) {
 		fails[*bf.ClosedByConnection](t, result)
 	}
 	is[*bf.Ended](t, s.Commit())
+}
+
+func TestAContextThatHasEnded(t *testing.T) {
+	s, p := probe(t)
+	known := p.SameInt(1)
+	want(t, known, 1)
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(errors.New("by the test"))
+	// What is known needs no waiting.
+	if value, err := known.ClaimContext(ctx); err != nil || value != 1 {
+		t.Errorf("found %d, %v", value, err)
+	}
+	done(t, s.Err())
+	_, err := p.SameInt(2).ClaimContext(ctx)
+	is[*bf.ClosedByConnection](t, s.Err())
+	if err != nil && !strings.Contains(err.Error(), "by the test") {
+		t.Errorf("found %v", err)
+	}
+	if !strings.Contains(s.Err().Error(), "by the test") {
+		t.Errorf("found %v", s.Err())
+	}
 }
 
 func TestASessionIsLeft(t *testing.T) {

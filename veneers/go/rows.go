@@ -28,8 +28,8 @@ func Objects[T Typed]() Column[T, T] {
 	return Column[T, T]{func(r *Reader) T { return bind[T](r.Object()) }}
 }
 
-// Valued returns a column of values with items, by the function that reads them. Generated code has
-// such functions.
+// Valued returns a column of values with items, by the function that reads them, for generated code:
+// QueryRefColumn.
 func Valued[T Typed, V any](read func(*Reader) V) Column[T, V] { return Column[T, V]{read} }
 
 // newTable records the making of a table.

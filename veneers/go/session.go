@@ -383,7 +383,12 @@ func (s *Session) answerUntil(batch uint64) Failure {
 	defer s.core.isCrossing.Store(false)
 	if ctx := s.context; ctx != nil && ctx.Done() != nil {
 		stop := context.AfterFunc(ctx, func() { s.connection.conn.Close() })
-		defer stop()
+		defer func() {
+			// The connection is closed though the answer has come.
+			if !stop() {
+				s.end(&ClosedByConnection{context.Cause(ctx)})
+			}
+		}()
 	}
 	if wrong := s.send(true); wrong != nil {
 		return wrong

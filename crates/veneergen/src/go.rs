@@ -446,6 +446,12 @@ impl Package<'_> {
             "\n// Get takes the contents of the object when the batch is run. Not inside a structure.\nfunc (o {name}) Get() bf.Got[{ty}] {{\n\treturn bf.Get(o.Ref, read{name})\n}}\n"
         );
         out += &format!("\nfunc read{name}(r *bf.Reader) {ty} {{\n{read}}}\n");
+        if t.kind.is_compound() {
+            let column = self.take(format!("{name}Column"));
+            out += &format!(
+                "\n// {column} returns a column of a table with such values.\nfunc {column}() bf.Column[{name}, {ty}] {{\n\treturn bf.Valued[{name}, {ty}](read{name})\n}}\n"
+            );
+        }
         if self.put.contains(&t.number) {
             out += &format!("\nfunc put{name}(call *bf.Call, v {ty}) {{\n{put}}}\n");
         }

@@ -1114,6 +1114,11 @@ func readStructOfNameStringAndAtPointRef(r *bf.Reader) StructOfNameStringAndAtPo
 	return v
 }
 
+// StructOfNameStringAndAtPointRefColumn returns a column of a table with such values.
+func StructOfNameStringAndAtPointRefColumn() bf.Column[StructOfNameStringAndAtPointRef, StructOfNameStringAndAtPoint] {
+	return bf.Valued[StructOfNameStringAndAtPointRef, StructOfNameStringAndAtPoint](readStructOfNameStringAndAtPointRef)
+}
+
 func putStructOfNameStringAndAtPointRef(call *bf.Call, v StructOfNameStringAndAtPoint) {
 	call.Open(2)
 	call.Str(v.Name)
@@ -1280,6 +1285,11 @@ func readAnswerRef(r *bf.Reader) Answer {
 	return v
 }
 
+// AnswerRefColumn returns a column of a table with such values.
+func AnswerRefColumn() bf.Column[AnswerRef, Answer] {
+	return bf.Valued[AnswerRef, Answer](readAnswerRef)
+}
+
 func putAnswerRef(call *bf.Call, v Answer) {
 	call.Open(2)
 	switch v := v.(type) {
@@ -1414,6 +1424,11 @@ func (o MaybeOfPoint) Get() bf.Got[bf.Maybe[Point]] {
 
 func readMaybeOfPoint(r *bf.Reader) bf.Maybe[Point] {
 	return bf.ReadMaybe(r, func(r *bf.Reader) Point { return Point{Ref: r.Object()} })
+}
+
+// MaybeOfPointColumn returns a column of a table with such values.
+func MaybeOfPointColumn() bf.Column[MaybeOfPoint, bf.Maybe[Point]] {
+	return bf.Valued[MaybeOfPoint, bf.Maybe[Point]](readMaybeOfPoint)
 }
 
 func putMaybeOfPoint(call *bf.Call, v bf.Maybe[Point]) {
@@ -1633,6 +1648,11 @@ func (o Numbers) Get() bf.Got[[]int64] {
 
 func readNumbers(r *bf.Reader) []int64 {
 	return bf.ReadSlice(r, (*bf.Reader).Int)
+}
+
+// NumbersColumn returns a column of a table with such values.
+func NumbersColumn() bf.Column[Numbers, []int64] {
+	return bf.Valued[Numbers, []int64](readNumbers)
 }
 
 func putNumbers(call *bf.Call, v []int64) {
@@ -2082,6 +2102,11 @@ func readSequenceOfNumbers(r *bf.Reader) [][]int64 {
 	return bf.ReadSlice(r, readNumbers)
 }
 
+// SequenceOfNumbersColumn returns a column of a table with such values.
+func SequenceOfNumbersColumn() bf.Column[SequenceOfNumbers, [][]int64] {
+	return bf.Valued[SequenceOfNumbers, [][]int64](readSequenceOfNumbers)
+}
+
 func putSequenceOfNumbers(call *bf.Call, v [][]int64) {
 	bf.PutSlice(call, v, putNumbers)
 }
@@ -2444,6 +2469,11 @@ func readSpotRef(r *bf.Reader) Spot {
 	return v
 }
 
+// SpotRefColumn returns a column of a table with such values.
+func SpotRefColumn() bf.Column[SpotRef, Spot] {
+	return bf.Valued[SpotRef, Spot](readSpotRef)
+}
+
 func putSpotRef(call *bf.Call, v Spot) {
 	call.Open(2)
 	call.Int(v.X)
@@ -2615,6 +2645,11 @@ func readLineRef(r *bf.Reader) Line {
 	return v
 }
 
+// LineRefColumn returns a column of a table with such values.
+func LineRefColumn() bf.Column[LineRef, Line] {
+	return bf.Valued[LineRef, Line](readLineRef)
+}
+
 func putLineRef(call *bf.Call, v Line) {
 	call.Open(3)
 	call.Str(v.Name)
@@ -2782,6 +2817,11 @@ func readShapeRef(r *bf.Reader) Shape {
 	return v
 }
 
+// ShapeRefColumn returns a column of a table with such values.
+func ShapeRefColumn() bf.Column[ShapeRef, Shape] {
+	return bf.Valued[ShapeRef, Shape](readShapeRef)
+}
+
 func putShapeRef(call *bf.Call, v Shape) {
 	call.Open(2)
 	switch v := v.(type) {
@@ -2931,6 +2971,11 @@ func (o MaybeOfString) Get() bf.Got[bf.Maybe[string]] {
 
 func readMaybeOfString(r *bf.Reader) bf.Maybe[string] {
 	return bf.ReadMaybe(r, (*bf.Reader).Str)
+}
+
+// MaybeOfStringColumn returns a column of a table with such values.
+func MaybeOfStringColumn() bf.Column[MaybeOfString, bf.Maybe[string]] {
+	return bf.Valued[MaybeOfString, bf.Maybe[string]](readMaybeOfString)
 }
 
 func putMaybeOfString(call *bf.Call, v bf.Maybe[string]) {
@@ -3087,6 +3132,11 @@ func (o SequenceOfItem) Get() bf.Got[[]Item] {
 
 func readSequenceOfItem(r *bf.Reader) []Item {
 	return bf.ReadSlice(r, func(r *bf.Reader) Item { return Item{Ref: r.Object()} })
+}
+
+// SequenceOfItemColumn returns a column of a table with such values.
+func SequenceOfItemColumn() bf.Column[SequenceOfItem, []Item] {
+	return bf.Valued[SequenceOfItem, []Item](readSequenceOfItem)
 }
 
 func putSequenceOfItem(call *bf.Call, v []Item) {
@@ -3347,6 +3397,11 @@ func readFamilyRef(r *bf.Reader) Family {
 	v.Members = readSequenceOfItem(r)
 	r.Close()
 	return v
+}
+
+// FamilyRefColumn returns a column of a table with such values.
+func FamilyRefColumn() bf.Column[FamilyRef, Family] {
+	return bf.Valued[FamilyRef, Family](readFamilyRef)
 }
 
 func putFamilyRef(call *bf.Call, v Family) {
@@ -3887,6 +3942,11 @@ func (o SequenceOfChar) Get() bf.Got[[]rune] {
 
 func readSequenceOfChar(r *bf.Reader) []rune {
 	return bf.ReadSlice(r, (*bf.Reader).Char)
+}
+
+// SequenceOfCharColumn returns a column of a table with such values.
+func SequenceOfCharColumn() bf.Column[SequenceOfChar, []rune] {
+	return bf.Valued[SequenceOfChar, []rune](readSequenceOfChar)
 }
 
 func putSequenceOfChar(call *bf.Call, v []rune) {

@@ -545,6 +545,11 @@ func readSequenceOfRow(r *bf.Reader) []Row {
 	return bf.ReadSlice(r, func(r *bf.Reader) Row { return Row{Ref: r.Object()} })
 }
 
+// SequenceOfRowColumn returns a column of a table with such values.
+func SequenceOfRowColumn() bf.Column[SequenceOfRow, []Row] {
+	return bf.Valued[SequenceOfRow, []Row](readSequenceOfRow)
+}
+
 func putSequenceOfRow(call *bf.Call, v []Row) {
 	bf.PutSlice(call, v, func(call *bf.Call, v Row) { call.Ref(v.Ref) })
 }

@@ -301,6 +301,11 @@ func readQueryRef(r *bf.Reader) Query {
 	return v
 }
 
+// QueryRefColumn returns a column of a table with such values.
+func QueryRefColumn() bf.Column[QueryRef, Query] {
+	return bf.Valued[QueryRef, Query](readQueryRef)
+}
+
 func putQueryRef(call *bf.Call, v Query) {
 	call.Open(2)
 	call.Str(v.Prefix)
@@ -521,6 +526,11 @@ func (o SequenceOfString) Get() bf.Got[[]string] {
 
 func readSequenceOfString(r *bf.Reader) []string {
 	return bf.ReadSlice(r, (*bf.Reader).Str)
+}
+
+// SequenceOfStringColumn returns a column of a table with such values.
+func SequenceOfStringColumn() bf.Column[SequenceOfString, []string] {
+	return bf.Valued[SequenceOfString, []string](readSequenceOfString)
 }
 
 func putSequenceOfString(call *bf.Call, v []string) {
@@ -1086,6 +1096,11 @@ func (o SequenceOfDataElem) Get() bf.Got[[]DataElem] {
 
 func readSequenceOfDataElem(r *bf.Reader) []DataElem {
 	return bf.ReadSlice(r, func(r *bf.Reader) DataElem { return DataElem{Ref: r.Object()} })
+}
+
+// SequenceOfDataElemColumn returns a column of a table with such values.
+func SequenceOfDataElemColumn() bf.Column[SequenceOfDataElem, []DataElem] {
+	return bf.Valued[SequenceOfDataElem, []DataElem](readSequenceOfDataElem)
 }
 
 func putSequenceOfDataElem(call *bf.Call, v []DataElem) {

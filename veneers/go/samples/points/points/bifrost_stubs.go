@@ -468,6 +468,11 @@ func readSequenceOfInt(r *bf.Reader) []int64 {
 	return bf.ReadSlice(r, (*bf.Reader).Int)
 }
 
+// SequenceOfIntColumn returns a column of a table with such values.
+func SequenceOfIntColumn() bf.Column[SequenceOfInt, []int64] {
+	return bf.Valued[SequenceOfInt, []int64](readSequenceOfInt)
+}
+
 func putSequenceOfInt(call *bf.Call, v []int64) {
 	bf.PutSlice(call, v, (*bf.Call).Int)
 }
