@@ -32,7 +32,7 @@ final class Link {
   private final ReentrantLock lock = new ReentrantLock();
   private final Condition changed = lock.newCondition();
   private boolean isShared;
-  private boolean isReading;
+  private volatile boolean isReading;
   private boolean isDaemonRunning;
   private final Deque<Runnable> work = new ArrayDeque<>();
 
@@ -42,10 +42,16 @@ final class Link {
     timeout = timeoutNanos;
   }
 
-  /** Begins an operation. */
+  /**
+   * Begins an operation.
+   *
+   * @throws IllegalStateException if another thread awaits an answer: one uses a session at a time
+   */
   void enter() {
     if (isShared) {
       lock.lock();
+    } else if (isReading) {
+      throw new IllegalStateException("another thread uses the session");
     }
   }
 

@@ -13,6 +13,7 @@ import java.net.Socket;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
@@ -216,6 +217,35 @@ class SessionTest {
     assertThrows(IllegalArgumentException.class, () -> Transaction.defaults().withTries(65_536));
     assertThrows(IllegalArgumentException.class, () -> Transaction.defaults().withTries(-1));
     Transaction.defaults().withTries(65_535);
+  }
+
+  @Test
+  void aSecondThreadIsRefused() throws Exception {
+    Int visits = db.fetch("bob").visits();
+    server.signal("STOP");
+    Thread claiming = new Thread(visits::claim);
+    claiming.start();
+    while (claiming.getState() == Thread.State.NEW || s.counters().crossings() == 0) {
+      Thread.onSpinWait();
+    }
+    // The thread has sent its batch, and waits for an answer that does not come yet.
+    while (claiming.getState() != Thread.State.RUNNABLE || !isReading(claiming)) {
+      Thread.onSpinWait();
+    }
+    IllegalStateException refused = assertThrows(IllegalStateException.class, s::exceptions);
+    server.signal("CONT");
+    claiming.join();
+    assertEquals("another thread uses the session", refused.getMessage());
+    assertEquals(0, visits.claim());
+  }
+
+  private static boolean isReading(Thread thread) {
+    long frames =
+        Arrays.stream(thread.getStackTrace())
+            .filter(frame -> frame.getMethodName().equals("receive"))
+            .count();
+    // That of the session, and that of its connection.
+    return frames > 1;
   }
 
   @Test
