@@ -339,7 +339,7 @@ fn overloads(f: &MethodModel) -> Vec<Vec<Argument>> {
     each.iter().fold(vec![Vec::new()], |before, ways| {
         before
             .iter()
-            .flat_map(|done| ways.iter().map(move |way| [&done[..], &[way.clone()]].concat()))
+            .flat_map(|done| ways.iter().map(move |way| [&done[..], std::slice::from_ref(way)].concat()))
             .collect()
     })
 }
