@@ -80,8 +80,8 @@ type Session struct {
 }
 
 // Connect opens a session with the server at an address: unix:///path, shm:///path,
-// tcp://host:port, tls://host:port, ws://host:port or wss://host:port. The context bounds the opening only. The
-// error is a *ConnectError.
+// tcp://host:port, tls://host:port, ws://host:port or wss://host:port. The context bounds the
+// opening only. The error is a *ConnectError.
 func Connect(ctx context.Context, url string, options Options) (*Session, error) {
 	if options.Timeout <= 0 {
 		options.Timeout = defaultTimeout
