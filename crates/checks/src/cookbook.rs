@@ -45,7 +45,8 @@ a language by its tests. `s` is a session, `p` the object with the name `probe`,
 Where several sessions at one server take turns, they are `a`, `b` and `c`, each with the object `table` and its
 rows `one` and `two`. In the text form a comment names the session of the lines behind it.
 
-`bifrost shell` runs the text form, but for lines that begin with `!`, which are of libraries alone.
+`bifrost shell` runs the text form, but for lines that begin with `!`, which are of libraries alone. The name of a
+language opens its code.
 ";
 
 /// A case: the sentence, the program, its lines.
@@ -162,7 +163,9 @@ pub fn page() -> String {
         let _ = write!(out, "\n```text\n{}\n```\n", recipe.lines.join("\n"));
         for language in languages(&paths) {
             if let Some(body) = body(language, &paths, name) {
-                let _ = write!(out, "\n**{}**\n\n```{}\n{body}\n```\n", language.title, language.fence());
+                let block = format!("```{}\n{body}\n```", language.fence());
+                let title = language.title;
+                let _ = write!(out, "\n<details>\n<summary>{title}</summary>\n\n{block}\n\n</details>\n");
             }
         }
     }

@@ -9,7 +9,7 @@ use bifrost_checks::matrix::{gaps, strangers};
 use bifrost_checks::repository::{none, root};
 
 /// The most gaps. It is lowered when gaps are filled, and raised only with a new language.
-const GAPS_MAX: usize = 103;
+const GAPS_MAX: usize = 0;
 
 const HEAD: &str = "# The gaps of the client languages, which `crates/checks/src/matrix.rs` finds. The list only gets shorter.\n";
 
