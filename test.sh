@@ -71,7 +71,7 @@ if command -v rustup >/dev/null; then
 fi
 
 step cargo fmt --all --check
-features=bifrost-cli/etcd
+features=bifrost-cli/etcd,bifrost-cli/wasm
 step cargo clippy --locked --workspace --all-targets --features "$features" -- -D warnings
 # The fuzz targets are a workspace of their own, and to run them needs a nightly compiler; whether they build does not.
 step cargo check --locked --manifest-path fuzz/Cargo.toml --bins

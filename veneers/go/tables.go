@@ -137,6 +137,8 @@ const (
 	opAs            = 0x22
 	opIs            = 0x23
 	opGet           = 0x24
+	opModule        = 0x25
+	opRun           = 0x26
 	opTransaction   = 0x30
 	opCommit        = 0x31
 	opAbort         = 0x32
@@ -196,6 +198,9 @@ const (
 	limitWaitMs             = 19
 	limitBatchesUnderWay    = 20
 	limitProfileEntries     = 21
+	limitModules            = 22
+	limitModuleBytes        = 23
+	limitModuleMemoryBytes  = 24
 )
 
 // Numbers of errors.
@@ -309,6 +314,11 @@ const (
 	ErrorBadLine ErrorNumber = 48
 	// ErrorNotAllowed: the session has no right to this call.
 	ErrorNotAllowed ErrorNumber = 49
+	// ErrorNoSuchModule: no module of this session has this number, or it
+	// exports no such function.
+	ErrorNoSuchModule ErrorNumber = 50
+	// ErrorBadModule: the server does not accept the module.
+	ErrorBadModule ErrorNumber = 51
 )
 
 // Positions of methods in the table of operators.
@@ -420,6 +430,10 @@ const (
 	// MisuseNoProfiles: Profiles of batches are asked for, and the server
 	// makes none.
 	MisuseNoProfiles Misuse = 24
+	// MisuseNoModules: A module is to be run, and the server announces none.
+	MisuseNoModules Misuse = 25
+	// MisuseModuleInside: A module run inside a structure.
+	MisuseModuleInside Misuse = 26
 )
 
 // errorTable are all errors, in the order of their numbers.
@@ -471,6 +485,8 @@ var errorTable = []errorRow{
 	{46, "Doomed", "batch", "a limit or cancellation has interrupted code; the transaction can only be aborted"},
 	{48, "BadLine", "call", "the line is not a command of the text form"},
 	{49, "NotAllowed", "call", "the session has no right to this call"},
+	{50, "NoSuchModule", "call", "no module of this session has this number, or it exports no such function"},
+	{51, "BadModule", "call", "the server does not accept the module"},
 }
 
 // limitTable are all limits, in the order of their numbers.
@@ -496,6 +512,9 @@ var limitTable = []limitRow{
 	{19, "wait_ms_max", 60000},
 	{20, "batches_under_way_max", 16},
 	{21, "profile_entries_max", 1024},
+	{22, "modules_max", 0},
+	{23, "module_bytes_max", 262144},
+	{24, "module_memory_bytes_max", 16777216},
 }
 
 // operatorTable are the methods behind operators; stubs list their numbers in this order.
@@ -590,4 +609,6 @@ var misuseTable = []misuseRow{
 	{22, "LeftOpen", "the block of the structure was left by a jump of the program, before its end was recorded"},
 	{23, "NotText", "a text is UTF-8, and a character a Unicode scalar value"},
 	{24, "NoProfiles", "the server makes no profiles of batches"},
+	{25, "NoModules", "the server runs no modules: its limit `modules_max` is 0, or it has none"},
+	{26, "ModuleInside", "a module cannot be run inside a structure: run it outside"},
 }

@@ -97,6 +97,10 @@ pub enum Status {
     Lost,
     /// The server makes no profiles of batches.
     NoProfiles,
+    /// The server runs no modules.
+    NoModules,
+    /// A module run inside a structure.
+    ModuleInside,
 }
 
 /// Returns the status of a misuse.
@@ -126,6 +130,8 @@ fn of_misuse(misuse: Misuse) -> Status {
         Misuse::UnderWay => Status::UnderWay,
         Misuse::NotAsynchronous => Status::NotAsynchronous,
         Misuse::NoProfiles => Status::NoProfiles,
+        Misuse::NoModules => Status::NoModules,
+        Misuse::ModuleInside => Status::ModuleInside,
     }
 }
 

@@ -18,6 +18,8 @@ pub fn target() -> String {
 pub fn build(root: &Path, profile: &str) -> Result<PathBuf, PackageError> {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root).args(["build", "--locked", "--package", "bifrost-cli", "--bin", "bifrost"]);
+    // Modules of clients are off until `limits.modules_max` is set.
+    command.args(["--features", "wasm"]);
     command.args(["--profile", profile, "--target", &target()]);
     // Paths of the machine are neither in messages nor in the bytes: others get the same program.
     let home = std::env::var("CARGO_HOME").or_else(|_| std::env::var("HOME").map(|home| home + "/.cargo"));

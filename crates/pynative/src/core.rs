@@ -85,6 +85,7 @@ fn number_of(made: Maker) -> u64 {
         Maker::Transaction => kind(14, 0),
         Maker::Wait => kind(15, 0),
         Maker::Refused => kind(16, 0),
+        Maker::Module(number) => kind(17, number),
     }
 }
 
@@ -108,6 +109,7 @@ pub(crate) fn maker(number: u64) -> Maker {
         13 => Maker::Variable,
         14 => Maker::Transaction,
         15 => Maker::Wait,
+        17 => Maker::Module(low),
         _ => Maker::Refused,
     }
 }

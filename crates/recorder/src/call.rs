@@ -472,7 +472,7 @@ impl<S: Source> Recorder<S> {
     /// Records a call: puts the arguments behind the words that are there already from `start` on,
     /// and the tags into the first of them. Leaves nothing of it when it cannot be recorded.
     #[inline(always)]
-    fn record<'a>(
+    pub(crate) fn record<'a>(
         &mut self,
         start: usize,
         mut head: u64,

@@ -203,6 +203,10 @@ misuses! {
     NotText = 23, "a text is UTF-8, and a character a Unicode scalar value";
     /// Profiles of batches are asked for, and the server makes none.
     NoProfiles = 24, "the server makes no profiles of batches";
+    /// A module is to be run, and the server announces none.
+    NoModules = 25, "the server runs no modules: its limit `modules_max` is 0, or it has none";
+    /// A module run inside a structure.
+    ModuleInside = 26, "a module cannot be run inside a structure: run it outside";
 }
 
 const _: () = assert!(COMPOUND_DEPTH_MAX == 64, "a text of a misuse says so");

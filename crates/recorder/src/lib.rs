@@ -80,6 +80,7 @@ mod crossing;
 mod error;
 mod explain;
 mod greeting;
+mod modules;
 mod procedure;
 mod recorder;
 mod seen;
@@ -98,6 +99,7 @@ pub use error::{
 };
 pub use explain::{ACCOUNTS, Account, Advice, Cause, EXPLAINED_BYTES, LOOKED_AT, Ran};
 pub use greeting::Greeting;
+pub use modules::Function;
 pub use procedure::MARKER_BYTES;
 pub use recorder::{
     Admission, Counters, Due, HISTORY_MAX, Maker, PUBLISH_BYTES, REMAP_FUTURES, Recorded, Recorder, Settings,

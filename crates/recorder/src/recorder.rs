@@ -75,6 +75,8 @@ pub enum Maker {
     Routine(u32),
     /// A batched procedure, by its number.
     Procedure(u32),
+    /// A function of a module, by the number of the module.
+    Module(u32),
     /// A lookup.
     Lookup,
     /// A value that was recorded to be a receiver or a condition.
@@ -155,6 +157,8 @@ pub(crate) struct Bounds {
     pub(crate) under_way: usize,
     /// True if the server makes profiles.
     pub(crate) profiles: bool,
+    /// Modules that the server keeps of a session.
+    pub(crate) modules: u64,
 }
 
 impl Default for Bounds {
@@ -168,6 +172,7 @@ impl Default for Bounds {
             wait_ms: Limit::WaitMs.default_value() as u32,
             under_way: Limit::BatchesUnderWay.default_value() as usize,
             profiles: false,
+            modules: 0,
         }
     }
 }
@@ -185,6 +190,7 @@ impl Bounds {
             // References count back in a byte.
             Limit::BatchesUnderWay => self.under_way = size.clamp(1, usize::from(u8::MAX)),
             Limit::ProfileEntries => self.profiles = true,
+            Limit::Modules => self.modules = value,
             _ => {}
         }
     }
@@ -248,6 +254,8 @@ pub struct Recorder<S> {
     pub(crate) bounds: Bounds,
     pub(crate) numbers: Numbers,
     pub(crate) procedures: Procedures,
+    /// The modules that were sent, by number.
+    pub(crate) modules: Vec<Arc<[u8]>>,
     pub(crate) counters: Counters,
     /// A buffer for bytes that are made from a slot and go into the batch.
     pub(crate) scratch: Vec<u8>,
@@ -298,6 +306,7 @@ impl<S: Source> Recorder<S> {
             bounds,
             numbers,
             procedures: Procedures::default(),
+            modules: Vec::new(),
             counters: Counters::default(),
             scratch: Vec::new(),
             replies,

@@ -452,6 +452,7 @@ impl<S: Source> Recorder<S> {
             Maker::Procedure(n) => {
                 self.procedures.names.get(n as usize).cloned().unwrap_or_else(|| "procedure".into())
             }
+            Maker::Module(_) => "run".into(),
             Maker::Lookup => "lookup".into(),
             Maker::Constant => "constant".into(),
             Maker::Transaction => "transaction".into(),

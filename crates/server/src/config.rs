@@ -537,10 +537,13 @@ impl Config {
 /// Sets limits by their names.
 ///
 /// # Errors
-/// [`ConfigError::NoSuchLimit`]
+/// [`ConfigError::NoSuchLimit`], [`ConfigError::NoModules`]
 pub(crate) fn limits(to: &mut Limits, values: &BTreeMap<String, u64>) -> Result<(), ConfigError> {
     for (name, value) in values {
         match Limit::ALL.iter().find(|l| l.name() == name) {
+            Some(Limit::Modules) if *value > 0 && !bifrost_session::RUNS_MODULES => {
+                return Err(ConfigError::NoModules);
+            }
             Some(limit) => to.set(*limit, *value),
             None => {
                 let known = Limit::ALL.iter().map(|l| l.name()).collect::<Vec<_>>().join(", ");

@@ -14,6 +14,9 @@ pub enum ConfigError {
     /// A file, variable or flag has a value that does not fit, or an unknown name.
     #[error("the settings cannot be used: {}", list(.0))]
     Settings(#[from] Box<figment::Error>),
+    /// Modules are allowed, and the program cannot run them.
+    #[error("limits.modules_max: this program runs no modules: it was built without the feature `wasm`")]
+    NoModules,
     /// A limit that does not exist.
     #[error("there is no limit `{name}`; the limits are {known}")]
     NoSuchLimit {

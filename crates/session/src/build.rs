@@ -401,6 +401,8 @@ impl<'t> Builder<'t> {
             Command::Free { .. } => {}
             Command::Hello(_)
             | Command::Lookup { .. }
+            | Command::Module { .. }
+            | Command::Run(_)
             | Command::Rows { .. }
             | Command::Get { .. }
             | Command::Describe

@@ -12,6 +12,7 @@
 //! | [`calls`], [`requests`] | single calls, and messages to actors |
 //! | [`scan`], [`structure`], [`build`] | control structures: collected, checked whole, then run |
 //! | [`procedures`] | batched procedures |
+//! | [`modules`] | runs of modules of clients |
 //! | [`transactions`], [`shipped`] | `commit` and `abort`; batches that are transactions |
 //! | [`wait`] | a session rests until others change an object that it has read |
 //! | [`silence`] | the memory that a session gives up while its client is silent |
@@ -43,6 +44,7 @@ mod failures;
 mod futures;
 mod handles;
 mod limits;
+mod modules;
 pub mod places;
 mod policy;
 mod procedures;
@@ -62,6 +64,7 @@ mod undone;
 mod wait;
 mod work;
 
+pub use bifrost_sandbox::IS_BUILT_IN as RUNS_MODULES;
 pub use limits::Limits;
 pub use places::{LoggedFailure, Shown};
 pub use policy::{Names, Policy, RootNames};

@@ -136,6 +136,7 @@ fn is_measured(command: &Command<'_>) -> bool {
             | Command::Send { .. }
             | Command::CallRoutine { .. }
             | Command::CallProcedure { .. }
+            | Command::Run(_)
             | Command::Lookup { .. }
             | Command::As { .. }
             | Command::Is { .. }

@@ -47,7 +47,7 @@ impl Session {
     }
 
     /// Waits for a future, if it is open.
-    fn join_future(&mut self, cx: &mut Cx, position: u32) {
+    pub(crate) fn join_future(&mut self, cx: &mut Cx, position: u32) {
         let at = position as usize - 1;
         let Some(Future::Open(number, method)) = self.batch.futures.get(at).copied() else { return };
         if self.batch.dead {

@@ -65,6 +65,8 @@ pub(crate) enum InTransaction {
     Kept,
     /// Gives handles back when the batch was run.
     Freed,
+    /// Is executed at once: it belongs to the session.
+    Executed,
     /// Runs the batch.
     Runs,
     /// Is refused: the batch is not run, and the command is executed after it.
@@ -129,6 +131,8 @@ rules! {
     Command::Is { .. } => IS, Action, Kept, Skipped;
     Command::Get { .. } => GET, Refused(1), Kept, Skipped;
     Command::Lookup { .. } => LOOKUP, Refused(1), Kept, Skipped;
+    Command::Module { .. } => MODULE, Refused(0), Executed, Executed;
+    Command::Run(_) => RUN, Refused(1), Kept, Skipped;
     Command::Free { .. } => FREE, Action, Freed, Executed;
     Command::While => WHILE, Opens(Open::WhileCond), Kept, Skipped;
     Command::Do { .. } => DO, Turns(&[Open::WhileCond], Open::WhileBody), Kept, Skipped;

@@ -332,6 +332,8 @@ impl Session {
             // These are refused.
             Command::Hello(_)
             | Command::Lookup { .. }
+            | Command::Module { .. }
+            | Command::Run(_)
             | Command::Rows { .. }
             | Command::Get { .. }
             | Command::Describe

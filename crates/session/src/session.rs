@@ -31,6 +31,7 @@ use crate::failures::{Failure, History, NOT_KEPT};
 use crate::futures::Future;
 use crate::handles::Handles;
 use crate::limits::Limits;
+use crate::modules::Modules;
 use crate::places::{Logged, Shown};
 use crate::policy::Policy;
 use crate::procedures::Procedure;
@@ -87,6 +88,8 @@ pub(crate) struct Roots {
     pub procedures: RootSet,
     /// The values of the exceptions in the history, in its order.
     pub history: RootSet,
+    /// The values of the last failure that a module has handled.
+    pub module: RootSet,
 }
 
 impl Roots {
@@ -97,6 +100,7 @@ impl Roots {
             earlier: cx.new_root_set(),
             procedures: cx.new_root_set(),
             history: cx.new_root_set(),
+            module: cx.new_root_set(),
         }
     }
 }
@@ -196,6 +200,7 @@ pub struct Session {
     pub(crate) batch: Batch,
     pub(crate) earlier: EarlierBatches,
     pub(crate) procedures: Vec<Option<Arc<Procedure>>>,
+    pub(crate) modules: Modules,
     /// The procedures that are gone because they used objects of an aborted transaction.
     pub(crate) undone_procedures: BTreeSet<u32>,
     /// A structure whose end has not come yet.
@@ -245,6 +250,7 @@ impl Session {
             batch: Batch::new(&limits),
             earlier: EarlierBatches::default(),
             procedures: Vec::new(),
+            modules: Modules::default(),
             undone_procedures: BTreeSet::new(),
             scan: None,
             history: History::default(),

@@ -116,6 +116,7 @@ impl Session {
                     shipped.frees.extend(handles.iter().map(|handle| Freed { handle, unanswered }));
                 }
             }
+            InTransaction::Executed => self.execute(run, command),
             InTransaction::Runs if !self.batch.dead => {
                 shipped.flush = shipped.commands.len();
                 shipped.commands.extend_from_slice(bytes);

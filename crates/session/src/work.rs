@@ -229,6 +229,8 @@ impl Session {
             Command::As { ty, object } => self.cast(run, Cast::As, ty, object),
             Command::Is { ty, object } => self.cast(run, Cast::Is, ty, object),
             Command::Get { object } => self.get(run, object),
+            Command::Module { number, bytes } => self.give_module(number, bytes),
+            Command::Run(wanted) => self.run_module(run, &wanted),
             Command::Free { handles, unanswered } => {
                 handles.iter().for_each(|handle| self.free(run, Freed { handle, unanswered }));
             }
@@ -318,7 +320,7 @@ impl Session {
         }
     }
 
-    fn lookup(&mut self, cx: &mut Cx, name: &str, expected: Option<TypeNumber>) {
+    pub(crate) fn lookup(&mut self, cx: &mut Cx, name: &str, expected: Option<TypeNumber>) {
         // A name of an actor and one of an object are two.
         let of_actor = expected.and_then(|ty| self.tables.ty(ty)).map(|ty| self.tables.is_actor(ty));
         let persistent = match of_actor {
@@ -379,7 +381,7 @@ impl Session {
         })
     }
 
-    fn constant(&mut self, cx: &mut Cx, value: Value<'_>) {
+    pub(crate) fn constant(&mut self, cx: &mut Cx, value: Value<'_>) {
         let made = self.value(cx, value, 1, Types::ANY).map(|(word, ty)| self.of_type(word, ty));
         self.make_or_fail(cx, made);
     }
@@ -424,7 +426,7 @@ impl Session {
         Ok(word)
     }
 
-    fn cell(&mut self, cx: &mut Cx, element: TypeNumber) {
+    pub(crate) fn cell(&mut self, cx: &mut Cx, element: TypeNumber) {
         let made = self.cell_type(element).and_then(|ty| {
             let table = self.tables.engine().image().table_of(ty);
             match cx.new_object(table, &[0; object::cell::FIELDS]) {

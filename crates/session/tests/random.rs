@@ -2,10 +2,12 @@
 
 mod support;
 
+use bifrost_session::Limits;
 use bifrost_wire::value::tag;
-use bifrost_wire::{Arg, OwnedCompound, Value, encode};
+use bifrost_wire::{Arg, Limit, ModuleNumber, OwnedCompound, Value, encode};
 use support::bodies::{batch_check, wire_decode};
 use support::random::{Random, each_of_corpus, repeat};
+use support::{GUEST, World};
 
 fn bytes(random: &mut Random, most: usize) -> Vec<u8> {
     (0..1 + random.below(most)).map(|_| random.next() as u8).collect()
@@ -163,5 +165,65 @@ fn inputs_of_the_corpus() {
     each_of_corpus("batch_check", |data| {
         let data = &data[..data.len().min(2000)];
         drop(batch_check(data, bifrost_engine::Mode::Interpreted.into()));
+    });
+}
+
+/// A session that may run modules, each for a short time, with objects to call.
+fn with_modules(world: &mut World) -> support::Client {
+    let mut limits = Limits::default();
+    limits.set(Limit::Modules, 8);
+    limits.set(Limit::Fuel, 2_000);
+    world.client_with(limits)
+}
+
+/// Modules of which some bytes are changed: they are refused, or run within their limits, and the
+/// session goes on.
+#[test]
+fn modules_at_random() {
+    let guest = wat::parse_str(GUEST).expect("the guest");
+    let mut world = World::new(support::modes()[0]).expect("a world");
+    repeat("modules_at_random", |seed| {
+        let mut random = Random::new(seed);
+        let mut bytes = guest.clone();
+        (0..1 + random.below(4)).for_each(|_| random.change(&mut bytes));
+        let mut client = with_modules(&mut world);
+        encode::module(&mut client.bytes, ModuleNumber(0), &bytes);
+        let functions =
+            ["touch", "try_add", "raise_add", "pair_text", "raw", "spin", "deep", "grow", "command"];
+        let mut script = "t = new_tally()\nx = const \"ab\"\n".to_owned();
+        for _ in 0..3 {
+            let function = functions[random.below(functions.len())];
+            let arguments = ["", "t", "t 5", "x", "1 -1 16", "t -5"][random.below(6)];
+            script +=
+                &format!("r = run 0 {function} - {arguments}\nflush r\nt = new_tally()\nx = const \"c\"\n");
+        }
+        client.play(&script);
+        assert!(!client.session.ended(), "a module has ended the session: seed {seed}");
+        assert!(client.play("y = int.add 1 2\nflush y").contains("y = 3"));
+    });
+}
+
+/// Commands at random from inside a module: each is executed or refused, as in a batch.
+#[test]
+fn commands_of_modules_at_random() {
+    let guest = wat::parse_str(GUEST).expect("the guest");
+    let mut world = World::new(support::modes()[0]).expect("a world");
+    repeat("commands_of_modules_at_random", |seed| {
+        let mut random = Random::new(seed);
+        let mut client = with_modules(&mut world);
+        encode::module(&mut client.bytes, ModuleNumber(0), &guest);
+        for _ in 0..8 {
+            let bytes = mutated(&mut random);
+            encode::run(
+                &mut client.bytes,
+                ModuleNumber(0),
+                "command",
+                None,
+                &[Arg::Value(Value::Bytes(&bytes))],
+            );
+        }
+        client.play("flush");
+        assert!(!client.session.ended(), "a command has ended the session: seed {seed}");
+        assert!(client.play("y = int.add 1 2\nflush y").contains("y = 3"));
     });
 }

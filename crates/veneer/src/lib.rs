@@ -23,6 +23,7 @@
 //! control      batched control structures
 //! live_batch   batches that are run again when their answer may have changed
 //! cell, procedure, iter, rows
+//! module       programs in WebAssembly that run in the server
 //! remote       functions that become procedures
 //! builtin      stubs of built-in types
 //! error        the failures of calls, with their places in the source
@@ -64,6 +65,7 @@ pub mod import;
 mod iter;
 mod live;
 mod live_batch;
+mod module;
 mod plain;
 #[cfg(feature = "async")]
 mod pool;
@@ -92,6 +94,7 @@ pub use import::import_async;
 pub use import::{ImportError, Imported, Service, ServiceError, import};
 pub use iter::{Iter, Yields};
 pub use live_batch::{Claim, LiveBatch};
+pub use module::Module;
 pub use plain::{Items, Plain};
 #[cfg(feature = "async")]
 pub use pool::{Pool, Pooled};

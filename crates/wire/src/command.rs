@@ -8,7 +8,8 @@
 
 use crate::Digest;
 use crate::error::{DecodeError, ErrorNumber};
-use crate::ids::{MethodNumber, ProcedureNumber, Ref, RoutineNumber, TypeNumber};
+use crate::ids::{MethodNumber, ModuleNumber, ProcedureNumber, Ref, RoutineNumber, TypeNumber};
+use crate::module::ModuleRun;
 use crate::op;
 use crate::trace::{self, TraceContext};
 use crate::value::{Arg, Args, Value, tag};
@@ -19,7 +20,7 @@ use crate::word::{Read, Reader, Stop, word_at};
 /// Commands that make results take the next future numbers of the batch, from -1 downwards:
 ///
 /// - `Lookup`, `Constant`, `Cell`, `Rows`, `Emit`, `As`, `Is`, `Get`, `Transaction`, `Commit`,
-///   `Abort`, `Wait` take one.
+///   `Abort`, `Wait`, `Run` take one.
 /// - Calls take one for each result, and at least one.
 /// - The call of a `Foreach` takes one for each value its iterator yields, and at least one.
 /// - `Procedure` takes one for each parameter, `When` one for each value.
@@ -107,6 +108,15 @@ pub enum Command<'a> {
         /// The object.
         object: Ref,
     },
+    /// Gives the session a module, in place of an earlier one of this number.
+    Module {
+        /// Its number, which the client chooses.
+        number: ModuleNumber,
+        /// The module in WebAssembly.
+        bytes: &'a [u8],
+    },
+    /// Runs a function of a module.
+    Run(ModuleRun<'a>),
     /// Gives handles back.
     Free {
         /// The handles.
@@ -225,7 +235,9 @@ impl<'a> Command<'a> {
             Command::Call { receiver, args, .. } | Command::Send { receiver, args, .. } => {
                 (Some(Arg::Ref(receiver)), args)
             }
-            Command::CallRoutine { args, .. } | Command::CallProcedure { args, .. } => (None, args),
+            Command::CallRoutine { args, .. }
+            | Command::CallProcedure { args, .. }
+            | Command::Run(ModuleRun { args, .. }) => (None, args),
             Command::Emit { rows, values } => (Some(Arg::Ref(rows)), values),
             Command::As { object, .. } | Command::Is { object, .. } | Command::Get { object } => {
                 (Some(Arg::Ref(object)), Args::NONE)
@@ -237,6 +249,7 @@ impl<'a> Command<'a> {
             | Command::Lookup { .. }
             | Command::Cell { .. }
             | Command::Rows { .. }
+            | Command::Module { .. }
             | Command::Free { .. }
             | Command::Flush { .. }
             | Command::Describe
@@ -473,6 +486,11 @@ fn other<'a>(reader: &mut Reader<'a>, word: u64) -> Read<Command<'a>> {
             plain(Command::While)?;
             Ok(Command::Get { object: Ref(reader.word()? as i64) })
         }
+        op::MODULE => {
+            numbered(reader)?;
+            Ok(Command::Module { number: ModuleNumber(number), bytes: reader.byte_string()? })
+        }
+        op::RUN => ModuleRun::read(reader, word).map(Command::Run),
         op::FREE => {
             reader.check(flags <= 0xff, "a number of batches")?;
             let handles = Refs(reader.words(u64::from(number))?);

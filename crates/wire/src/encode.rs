@@ -19,8 +19,10 @@ use crate::word::padded;
 use crate::{Digest, VERSION};
 
 mod exceptions;
+mod modules;
 
 pub use exceptions::Exceptions;
+pub use modules::{module, run};
 
 use exceptions::{exception, signal};
 
@@ -398,6 +400,8 @@ pub fn command(out: &mut Vec<u8>, command: &Command<'_>) {
         Command::As { ty, object } => cast(out, ty, object),
         Command::Is { ty, object } => test_type(out, ty, object),
         Command::Get { object } => get(out, object),
+        Command::Module { number, bytes } => module(out, number, bytes),
+        Command::Run(r) => run(out, r.module, r.export, r.expected, &r.args.iter().collect::<Vec<_>>()),
         Command::Free { handles, unanswered } => {
             free(out, &handles.iter().collect::<Vec<_>>(), unanswered);
         }

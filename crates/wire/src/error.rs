@@ -135,6 +135,8 @@ errors! {
     Doomed = 46, Batch, "a limit or cancellation has interrupted code; the transaction can only be aborted";
     BadLine = 48, Call, "the line is not a command of the text form";
     NotAllowed = 49, Call, "the session has no right to this call";
+    NoSuchModule = 50, Call, "no module of this session has this number, or it exports no such function";
+    BadModule = 51, Call, "the server does not accept the module";
 }
 
 impl std::fmt::Display for ErrorNumber {

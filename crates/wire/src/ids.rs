@@ -120,6 +120,8 @@ numbers! {
     /// The position of a batched procedure among those that the session defined, from 0. A
     /// procedure defined again under the same name gets a new number.
     ProcedureNumber;
+    /// The number that a client has given to a module.
+    ModuleNumber;
 }
 
 impl TypeNumber {

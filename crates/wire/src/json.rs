@@ -86,6 +86,10 @@ pub fn command(command: &Command<'_>) -> Json {
         Command::As { ty, object } => json!({"as": {"type": ty.0, "object": object.0}}),
         Command::Is { ty, object } => json!({"is": {"type": ty.0, "object": object.0}}),
         Command::Get { object } => json!({"get": {"object": object.0}}),
+        Command::Module { number, bytes } => json!({"module": {"number": number.0, "bytes": hex(bytes)}}),
+        Command::Run(run) => json!({"run": {
+            "module": run.module.0, "export": run.export, "expected": optional(run.expected), "args": args(&run.args),
+        }}),
         Command::Free { handles, unanswered } => {
             let handles: Vec<i64> = handles.iter().map(|h| h.0).collect();
             match unanswered {

@@ -66,4 +66,7 @@ limits! {
         futures the next one may name; at most 255.";
     ProfileEntries = 21, "profile_entries_max", 1_024, "Commands and structures of one batch that its profile \
         lists; the rest are added up.";
+    Modules = 22, "modules_max", 0, "Modules that a session has; with 0 it runs none.";
+    ModuleBytes = 23, "module_bytes_max", 262_144, "Bytes of one module.";
+    ModuleMemoryBytes = 24, "module_memory_bytes_max", 16_777_216, "Bytes of memory of one run of a module.";
 }

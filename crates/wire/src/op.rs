@@ -98,6 +98,8 @@ ops! {
     AS = 0x22, Client, "as", "Takes an object as one of a type.";
     IS = 0x23, Client, "is", "Tests if an object has a type.";
     GET = 0x24, Client, "get", "Takes the contents of an object as a value.";
+    MODULE = 0x25, Client, "module", "Gives the session a module, whose functions `run` runs.";
+    RUN = 0x26, Client, "run", "Runs a function of a module.";
     TRANSACTION = 0x30, Client, "transaction", "Makes the batch a transaction, which the server runs again \
         after a conflict.";
     COMMIT = 0x31, Client, "commit", "Commits the transaction and begins the next one.";

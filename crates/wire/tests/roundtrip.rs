@@ -23,6 +23,8 @@ enum Owned {
     As(u32, i64),
     Is(u32, i64),
     Get(i64),
+    Module(u32, Vec<u8>),
+    Run(u32, String, Option<u32>, Vec<OwnedArg>),
     Free(Vec<i64>, u8),
     Flush(Vec<u32>, bool),
     FlushKept(Vec<u32>, u8),
@@ -100,6 +102,9 @@ fn command() -> impl Strategy<Value = Owned> {
         (any::<u32>(), any::<i64>()).prop_map(|(t, o)| Owned::As(t, o)),
         (any::<u32>(), any::<i64>()).prop_map(|(t, o)| Owned::Is(t, o)),
         any::<i64>().prop_map(Owned::Get),
+        (any::<u32>(), vec(any::<u8>(), 0..40)).prop_map(|(n, b)| Owned::Module(n, b)),
+        (any::<u32>(), name(), proptest::option::of(type_number()), vec(arg(), 0..7))
+            .prop_map(|(n, e, t, a)| Owned::Run(n, e, t, a)),
         (vec(any::<i64>(), 0..9), any::<u8>()).prop_map(|(h, n)| Owned::Free(h, n)),
         (proptest::collection::btree_set(1u32..40, 0..20), any::<bool>())
             .prop_map(|(w, q)| Owned::Flush(w.into_iter().collect(), q)),
@@ -170,6 +175,11 @@ fn encode_owned(out: &mut Vec<u8>, command: &Owned) {
         }
         Owned::As(t, o) => encode::cast(out, TypeNumber(*t), Ref(*o)),
         Owned::Is(t, o) => encode::test_type(out, TypeNumber(*t), Ref(*o)),
+        Owned::Module(n, b) => encode::module(out, ModuleNumber(*n), b),
+        Owned::Run(n, e, t, a) => {
+            let args: Vec<_> = a.iter().map(OwnedArg::view).collect();
+            encode::run(out, ModuleNumber(*n), e, t.map(TypeNumber), &args);
+        }
         Owned::Get(o) => encode::get(out, Ref(*o)),
         Owned::Free(h, n) => encode::free(out, &h.iter().map(|h| Ref(*h)).collect::<Vec<_>>(), *n),
         Owned::Flush(w, q) => encode::flush(out, w.iter().copied(), *q),
@@ -340,7 +350,7 @@ impl Owned {
                 let args: Vec<_> = args.iter().map(OwnedArg::view).collect();
                 [vec![Arg::Ref(Ref(*receiver))], args].concat()
             }
-            Owned::CallRoutine(_, args) | Owned::CallProcedure(_, args) => {
+            Owned::CallRoutine(_, args) | Owned::CallProcedure(_, args) | Owned::Run(.., args) => {
                 args.iter().map(OwnedArg::view).collect()
             }
             Owned::Constant(value) => vec![Arg::Value(value.view())],
@@ -358,6 +368,7 @@ impl Owned {
             | Owned::Profile(_)
             | Owned::When(..)
             | Owned::Others(_)
+            | Owned::Module(..)
             | Owned::Procedure(..) => Vec::new(),
         }
     }

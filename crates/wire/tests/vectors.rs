@@ -196,6 +196,14 @@ fn commands() {
     encode::plain(&mut describe, op::DESCRIBE);
     fresh.push(json!({"hex": hex(&describe), "commands": decode_all(&describe)}));
     check_file("commands.json", &fresh);
+    // Modules are in a file of their own: not every client library offers them.
+    let mut bytes = Vec::new();
+    encode::module(&mut bytes, ModuleNumber(3), b"\0asm\x01\0\0\0");
+    encode::run(&mut bytes, ModuleNumber(3), "sum", Some(TypeNumber(2)), &[Arg::Value(Value::Int(-7))]);
+    encode::run(&mut bytes, ModuleNumber(0), "é", None, &[Arg::Ref(Ref(-1)), Arg::Value(Value::Str("é"))]);
+    let modules = vec![json!({"hex": hex(&bytes), "commands": decode_all(&bytes)})];
+    check_file("modules.json", &modules);
+    fresh.extend(modules);
     // Every command occurs.
     let text = fresh.iter().map(Json::to_string).collect::<String>();
     for row in op::TABLE.iter().filter(|r| r.from == op::From::Client) {

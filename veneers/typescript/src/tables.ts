@@ -93,6 +93,8 @@ export const OP_END_PROCEDURE = 0x21;
 export const OP_AS = 0x22;
 export const OP_IS = 0x23;
 export const OP_GET = 0x24;
+export const OP_MODULE = 0x25;
+export const OP_RUN = 0x26;
 export const OP_TRANSACTION = 0x30;
 export const OP_COMMIT = 0x31;
 export const OP_ABORT = 0x32;
@@ -146,6 +148,9 @@ export const LIMIT_PROCEDURE_DEPTH = 18;
 export const LIMIT_WAIT_MS = 19;
 export const LIMIT_BATCHES_UNDER_WAY = 20;
 export const LIMIT_PROFILE_ENTRIES = 21;
+export const LIMIT_MODULES = 22;
+export const LIMIT_MODULE_BYTES = 23;
+export const LIMIT_MODULE_MEMORY_BYTES = 24;
 
 // Numbers of errors.
 export const ERROR_NO_SUCH_HANDLE = 1;
@@ -195,6 +200,8 @@ export const ERROR_REPEATED = 45;
 export const ERROR_DOOMED = 46;
 export const ERROR_BAD_LINE = 48;
 export const ERROR_NOT_ALLOWED = 49;
+export const ERROR_NO_SUCH_MODULE = 50;
+export const ERROR_BAD_MODULE = 51;
 
 // Positions of methods in the table of operators.
 export const OPERATOR_BOOL_NOT = 0;
@@ -264,6 +271,8 @@ export const MISUSE_RELEASED = 21;
 export const MISUSE_LEFT_OPEN = 22;
 export const MISUSE_NOT_TEXT = 23;
 export const MISUSE_NO_PROFILES = 24;
+export const MISUSE_NO_MODULES = 25;
+export const MISUSE_MODULE_INSIDE = 26;
 
 /** The names of errors, by number. */
 export const ERROR_NAMES = {
@@ -314,6 +323,8 @@ export const ERROR_NAMES = {
   46: "Doomed",
   48: "BadLine",
   49: "NotAllowed",
+  50: "NoSuchModule",
+  51: "BadModule",
 } as const;
 
 /** The texts of errors, by number. */
@@ -365,6 +376,8 @@ export const ERROR_TEXTS = {
   46: "a limit or cancellation has interrupted code; the transaction can only be aborted",
   48: "the line is not a command of the text form",
   49: "the session has no right to this call",
+  50: "no module of this session has this number, or it exports no such function",
+  51: "the server does not accept the module",
 } as const;
 
 /** The numbers of the errors that end a batch. */
@@ -394,6 +407,9 @@ export const LIMIT_NAMES = {
   19: "wait_ms_max",
   20: "batches_under_way_max",
   21: "profile_entries_max",
+  22: "modules_max",
+  23: "module_bytes_max",
+  24: "module_memory_bytes_max",
 } as const;
 
 /** The defaults of limits, by number. */
@@ -419,6 +435,9 @@ export const LIMIT_DEFAULTS = {
   19: 60000,
   20: 16,
   21: 1024,
+  22: 0,
+  23: 262144,
+  24: 16777216,
 } as const;
 
 /** The methods behind operators: name, type, method; stubs list their numbers in this order. */
@@ -515,6 +534,8 @@ export const MISUSE_NAMES = {
   22: "LeftOpen",
   23: "NotText",
   24: "NoProfiles",
+  25: "NoModules",
+  26: "ModuleInside",
 } as const;
 
 /** The texts of misuses, by number. */
@@ -543,4 +564,6 @@ export const MISUSE_TEXTS = {
   22: "the block of the structure was left by a jump of the program, before its end was recorded",
   23: "a text is UTF-8, and a character a Unicode scalar value",
   24: "the server makes no profiles of batches",
+  25: "the server runs no modules: its limit `modules_max` is 0, or it has none",
+  26: "a module cannot be run inside a structure: run it outside",
 } as const;

@@ -22,6 +22,7 @@ mod oo7;
 mod process;
 mod raw;
 pub(crate) mod report;
+mod sandbox;
 mod savina;
 mod sessions;
 mod sizes;
@@ -77,6 +78,9 @@ enum What {
     Blocking(blocking::Args),
     /// Imports at a trader with many offers, beside a call of the same actor that does nothing
     Imports(imports::Args),
+    /// Code of clients as modules in WebAssembly, beside batches, structures, procedures and Theta
+    /// methods
+    Sandbox(sandbox::Args),
     /// The client libraries of all languages, beside raw sockets and peers
     Veneers(veneers::Args),
     /// Many clients with mixed batches for a long time, under kills and stops: nothing acknowledged
@@ -138,6 +142,7 @@ pub fn run(args: Args) -> Outcome {
         What::Files(args) => files::run(args),
         What::Blocking(args) => blocking::run(args),
         What::Imports(args) => imports::run(args),
+        What::Sandbox(args) => sandbox::run(args),
         What::Veneers(args) => veneers::run(args),
         What::Futex { file, core } => futex::serve(file, *core),
         What::Soak(args) => soak::run(args),

@@ -30,8 +30,9 @@ use bifrost_theta::{Colour, Options, Sources, compile, render_all};
 use bifrost_wire::command::Hello;
 use bifrost_wire::interface::{Heading, Numbering};
 use bifrost_wire::{
-    Arg, BatchName, DecodedReply, Earlier, ErrorNumber, MethodNumber, Outcome, OwnedCompound, OwnedProfile,
-    OwnedValue, ProcedureNumber, Ref, Reply, RoutineNumber, TypeNumber, VERSION, decode_reply, encode, op,
+    Arg, BatchName, DecodedReply, Earlier, ErrorNumber, MethodNumber, ModuleNumber, Outcome, OwnedCompound,
+    OwnedProfile, OwnedValue, ProcedureNumber, Ref, Reply, RoutineNumber, TypeNumber, VERSION, decode_reply,
+    encode, op,
 };
 
 pub mod bodies;
@@ -41,6 +42,9 @@ mod words;
 
 use show::{exception, show};
 use words::{Operand, split, tokens};
+
+/// Functions of a module that tests call.
+pub const GUEST: &str = include_str!("guest.wat");
 
 /// The program that most tests use.
 pub const WORLD: &str = include_str!("world.theta");
@@ -582,6 +586,15 @@ impl Client {
                 let operands: Vec<Operand> = rest[1..].iter().map(|t| self.operand(t)).collect();
                 let args: Vec<Arg<'_>> = operands.iter().map(Operand::arg).collect();
                 encode::call_procedure(&mut self.bytes, number, &args);
+                1
+            }
+            // The number of the module, the name of the function, the type of its result or `-`.
+            "run" => {
+                let operands: Vec<Operand> = rest[3..].iter().map(|t| self.operand(t)).collect();
+                let args: Vec<Arg<'_>> = operands.iter().map(Operand::arg).collect();
+                let expected = (rest[2] != "-").then(|| self.ty(rest[2]));
+                let module = ModuleNumber(rest[0].parse().expect("a number"));
+                encode::run(&mut self.bytes, module, rest[1], expected, &args);
                 1
             }
             _ => self.call(first, rest),

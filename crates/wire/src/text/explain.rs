@@ -8,6 +8,7 @@ use crate::command::{Command, Decoded, decode};
 use crate::encode::Counters;
 use crate::ids::{Ref, TypeNumber};
 use crate::interface::{Heading, Interface, Numbering, Shape};
+use crate::module::ModuleRun;
 use crate::profile::{Cost, Entry, OwnedProfile, Rest, Subject};
 use crate::value::{Arg, Args, Compound, Value};
 
@@ -241,6 +242,14 @@ impl<'n> Explainer<'n> {
                 self.results(1, text)
             }
             Command::Get { object } => self.results(1, format!("get {}", self.reference(object))),
+            Command::Module { number, bytes } => format!("# module {}, {} bytes", number.0, bytes.len()),
+            Command::Run(ModuleRun { module, export, expected, args }) => {
+                let name = print::value(self.interface(), &Value::Str(export));
+                let call = self.call(None, "", None, args);
+                let ty = expected.map_or(String::new(), |ty| format!(": {}", self.type_name(ty)));
+                self.futures += 1;
+                format!("# @{} is module {} {name}{call}{ty}", self.futures, module.0)
+            }
             Command::Free { handles, .. } => {
                 let handles: Vec<String> = handles.iter().map(|handle| self.reference(handle)).collect();
                 format!("# gives back {}", handles.join(", "))

@@ -248,6 +248,14 @@ enum bf_status
    * The server makes no profiles of batches.
    */
   BF_E_NO_PROFILES,
+  /**
+   * The server runs no modules.
+   */
+  BF_E_NO_MODULES,
+  /**
+   * A module run inside a structure.
+   */
+  BF_E_MODULE_INSIDE,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L

@@ -134,6 +134,8 @@ OP_END_PROCEDURE: Final = 0x21
 OP_AS: Final = 0x22
 OP_IS: Final = 0x23
 OP_GET: Final = 0x24
+OP_MODULE: Final = 0x25
+OP_RUN: Final = 0x26
 OP_TRANSACTION: Final = 0x30
 OP_COMMIT: Final = 0x31
 OP_ABORT: Final = 0x32
@@ -187,6 +189,9 @@ LIMIT_PROCEDURE_DEPTH: Final = 18
 LIMIT_WAIT_MS: Final = 19
 LIMIT_BATCHES_UNDER_WAY: Final = 20
 LIMIT_PROFILE_ENTRIES: Final = 21
+LIMIT_MODULES: Final = 22
+LIMIT_MODULE_BYTES: Final = 23
+LIMIT_MODULE_MEMORY_BYTES: Final = 24
 
 # Numbers of errors.
 ERROR_NO_SUCH_HANDLE: Final = 1
@@ -236,6 +241,8 @@ ERROR_REPEATED: Final = 45
 ERROR_DOOMED: Final = 46
 ERROR_BAD_LINE: Final = 48
 ERROR_NOT_ALLOWED: Final = 49
+ERROR_NO_SUCH_MODULE: Final = 50
+ERROR_BAD_MODULE: Final = 51
 
 # Positions of methods in the table of operators.
 OPERATOR_BOOL_NOT: Final = 0
@@ -305,6 +312,8 @@ MISUSE_RELEASED: Final = 21
 MISUSE_LEFT_OPEN: Final = 22
 MISUSE_NOT_TEXT: Final = 23
 MISUSE_NO_PROFILES: Final = 24
+MISUSE_NO_MODULES: Final = 25
+MISUSE_MODULE_INSIDE: Final = 26
 
 # All errors, by number.
 ERRORS: Final[dict[int, ErrorRow]] = {
@@ -590,6 +599,18 @@ ERRORS: Final[dict[int, ErrorRow]] = {
         "call",
         "the session has no right to this call",
     ),
+    50: ErrorRow(
+        50,
+        "NoSuchModule",
+        "call",
+        "no module of this session has this number, or it exports no such function",
+    ),
+    51: ErrorRow(
+        51,
+        "BadModule",
+        "call",
+        "the server does not accept the module",
+    ),
 }
 
 # All limits, in the order of their numbers.
@@ -615,6 +636,9 @@ LIMITS: Final[tuple[LimitRow, ...]] = (
     LimitRow(19, "wait_ms_max", 60000),
     LimitRow(20, "batches_under_way_max", 16),
     LimitRow(21, "profile_entries_max", 1024),
+    LimitRow(22, "modules_max", 0),
+    LimitRow(23, "module_bytes_max", 262144),
+    LimitRow(24, "module_memory_bytes_max", 16777216),
 )
 
 # The methods behind operators; the stubs list their numbers in this order.
@@ -810,5 +834,15 @@ MISUSES: Final[tuple[MisuseRow, ...]] = (
         24,
         "NoProfiles",
         "the server makes no profiles of batches",
+    ),
+    MisuseRow(
+        25,
+        "NoModules",
+        "the server runs no modules: its limit `modules_max` is 0, or it has none",
+    ),
+    MisuseRow(
+        26,
+        "ModuleInside",
+        "a module cannot be run inside a structure: run it outside",
     ),
 )

@@ -135,6 +135,8 @@ final class Tables {
   static final int OP_AS = 0x22;
   static final int OP_IS = 0x23;
   static final int OP_GET = 0x24;
+  static final int OP_MODULE = 0x25;
+  static final int OP_RUN = 0x26;
   static final int OP_TRANSACTION = 0x30;
   static final int OP_COMMIT = 0x31;
   static final int OP_ABORT = 0x32;
@@ -188,6 +190,9 @@ final class Tables {
   static final int LIMIT_WAIT_MS = 19;
   static final int LIMIT_BATCHES_UNDER_WAY = 20;
   static final int LIMIT_PROFILE_ENTRIES = 21;
+  static final int LIMIT_MODULES = 22;
+  static final int LIMIT_MODULE_BYTES = 23;
+  static final int LIMIT_MODULE_MEMORY_BYTES = 24;
 
   // Numbers of errors.
   static final int ERROR_NO_SUCH_HANDLE = 1;
@@ -237,6 +242,8 @@ final class Tables {
   static final int ERROR_DOOMED = 46;
   static final int ERROR_BAD_LINE = 48;
   static final int ERROR_NOT_ALLOWED = 49;
+  static final int ERROR_NO_SUCH_MODULE = 50;
+  static final int ERROR_BAD_MODULE = 51;
 
   // Positions of methods in the table of operators.
   static final int OPERATOR_BOOL_NOT = 0;
@@ -306,6 +313,8 @@ final class Tables {
   static final int MISUSE_LEFT_OPEN = 22;
   static final int MISUSE_NOT_TEXT = 23;
   static final int MISUSE_NO_PROFILES = 24;
+  static final int MISUSE_NO_MODULES = 25;
+  static final int MISUSE_MODULE_INSIDE = 26;
 
   /** All errors, in the order of their numbers. */
   static final List<ErrorRow> ERRORS =
@@ -356,7 +365,9 @@ final class Tables {
           new ErrorRow(45, "Repeated", "batch", "the batch was committed before"),
           new ErrorRow(46, "Doomed", "batch", "a limit or cancellation has interrupted code; the transaction can only be aborted"),
           new ErrorRow(48, "BadLine", "call", "the line is not a command of the text form"),
-          new ErrorRow(49, "NotAllowed", "call", "the session has no right to this call"));
+          new ErrorRow(49, "NotAllowed", "call", "the session has no right to this call"),
+          new ErrorRow(50, "NoSuchModule", "call", "no module of this session has this number, or it exports no such function"),
+          new ErrorRow(51, "BadModule", "call", "the server does not accept the module"));
 
   /** All limits, in the order of their numbers. */
   static final List<LimitRow> LIMITS =
@@ -381,7 +392,10 @@ final class Tables {
           new LimitRow(18, "procedure_depth_max", 10000L),
           new LimitRow(19, "wait_ms_max", 60000L),
           new LimitRow(20, "batches_under_way_max", 16L),
-          new LimitRow(21, "profile_entries_max", 1024L));
+          new LimitRow(21, "profile_entries_max", 1024L),
+          new LimitRow(22, "modules_max", 0L),
+          new LimitRow(23, "module_bytes_max", 262144L),
+          new LimitRow(24, "module_memory_bytes_max", 16777216L));
 
   /** The methods behind operators. Stubs list their numbers in this order. */
   static final List<OperatorRow> OPERATORS =
@@ -476,5 +490,7 @@ final class Tables {
           new MisuseRow(21, "Released", "the stub was released before this use"),
           new MisuseRow(22, "LeftOpen", "the block of the structure was left by a jump of the program, before its end was recorded"),
           new MisuseRow(23, "NotText", "a text is UTF-8, and a character a Unicode scalar value"),
-          new MisuseRow(24, "NoProfiles", "the server makes no profiles of batches"));
+          new MisuseRow(24, "NoProfiles", "the server makes no profiles of batches"),
+          new MisuseRow(25, "NoModules", "the server runs no modules: its limit `modules_max` is 0, or it has none"),
+          new MisuseRow(26, "ModuleInside", "a module cannot be run inside a structure: run it outside"));
 }
