@@ -367,8 +367,8 @@ fn lineage<'m>(model: &'m Model, t: &'m TypeModel) -> Vec<&'m TypeModel> {
     all
 }
 
-/// Returns the type whose class the class of a type extends: its first supertype, unless a method of
-/// the same name and parameters has other results in Java.
+/// Returns the type whose class the class of a type extends: its first supertype, unless a method
+/// of the same name and parameters has other results in Java.
 fn superclass<'m>(model: &'m Model, t: &TypeModel) -> Option<&'m TypeModel> {
     let above = model.types.iter().find(|one| Some(&one.name) == t.supertypes.first())?;
     let is_plain =

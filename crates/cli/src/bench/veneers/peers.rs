@@ -47,8 +47,8 @@ impl Peer {
         }
     }
 
-    /// Returns the peer whose program is its server: one in C++, if there is one. That of Go needs no
-    /// library of C++, and is as fast.
+    /// Returns the peer whose program is its server: one in C++, if there is one. That of Go needs
+    /// no library of C++, and is as fast.
     fn server(self) -> Peer {
         match self {
             Peer::Grpc | Peer::Grpcio | Peer::GrpcJs | Peer::GrpcJava => Peer::Grpc,
