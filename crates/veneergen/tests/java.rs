@@ -17,21 +17,8 @@ const STUBS: &[(&str, &str, &str)] = &[
         "src/test/java",
         "org.bifrost.veneer.database.Database",
     ),
-    (
-        "cases/generated/actors.interface.json",
-        "src/test/java",
-        "org.bifrost.veneer.actors.Actors",
-    ),
-    (
-        "cases/generated/hermitage.interface.json",
-        "src/test/java",
-        "org.bifrost.veneer.hermitage.Hermitage",
-    ),
-    (
-        "cases/generated/wide.interface.json",
-        "src/test/java",
-        "org.bifrost.veneer.wide.Wide",
-    ),
+    ("cases/generated/actors.interface.json", "src/test/java", "org.bifrost.veneer.actors.Actors"),
+    ("cases/generated/hermitage.interface.json", "src/test/java", "org.bifrost.veneer.hermitage.Hermitage"),
     ("veneers/python/samples/auctions/bifrost_stubs.interface.json", "samples/auctions", "auctions.Auctions"),
     ("veneers/python/samples/database/bifrost_stubs.interface.json", "samples/database", "database.Database"),
     ("veneers/python/samples/lists/bifrost_stubs.interface.json", "samples/lists", "lists.Lists"),

@@ -12,6 +12,7 @@ import java.util.List;
 import java.util.Optional;
 import java.util.UUID;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.LongStream;
 import org.bifrost.veneer.actors.Actors;
 import org.bifrost.veneer.actors.Actors.Adder;
 import org.bifrost.veneer.conformance.Conformance;
@@ -26,7 +27,6 @@ import org.bifrost.veneer.database.Database.DataBase;
 import org.bifrost.veneer.database.Database.DataElem;
 import org.bifrost.veneer.database.Database.NotFound;
 import org.bifrost.veneer.database.Database.NotPossible;
-import org.bifrost.veneer.wide.Wide;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 
@@ -103,11 +103,10 @@ class ClientsTest {
   @Test
   void aWideCall() throws IOException {
     server = Server.serve("cases/programs/wide.theta");
-    s = Wide.connect(server.url());
-    Int sum =
-        Wide.wideSum(
-            s, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22);
-    assertEquals(1 + 50 + 2_100 + 22_000, sum.claim());
+    s = Session.connect(server.url(), Options.defaults());
+    Object[] numbers = LongStream.rangeClosed(1, 22).boxed().toArray();
+    Any sum = s.routine("wide_sum", numbers);
+    assertEquals(1 + 50 + 2_100 + 22_000, sum.claim().integer());
   }
 
   @Test

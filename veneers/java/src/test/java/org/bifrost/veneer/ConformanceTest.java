@@ -212,7 +212,7 @@ class ConformanceTest {
     Rejected found = assertThrows(Rejected.class, () -> p.values().reject(p.fresh(), 3).claim());
     assertEquals(3, found.second());
     assertEquals("fresh", found.first().name().claim());
-    SpotRef spot = (SpotRef) found.values().get(2);
+    SpotRef spot = found.third();
     assertEquals(new Spot(3, 3), spot.get().claim());
   }
 

@@ -3155,7 +3155,7 @@ public final class Conformance {
     }
 
     /** Returns the third value. */
-    public Spot third() {
+    public SpotRef third() {
       return value(2);
     }
   }
