@@ -193,13 +193,11 @@ fn set_up(url: &str, rounds: u32, bar: &ProgressBar) -> Result<Vec<Case>, Failed
     Ok(samples.cases(1, "us"))
 }
 
+/// A form of a loop, and its function.
+type Way<'a> = (&'static str, &'a mut dyn FnMut() -> Result<(), Error>);
+
 /// Measures forms of a loop in turn; each function runs so many rounds.
-fn loops(
-    rounds: i64,
-    samples: u32,
-    bar: &ProgressBar,
-    ways: &mut [(&'static str, &mut dyn FnMut() -> Result<(), Error>)],
-) -> Result<Vec<Case>, Failed> {
+fn loops(rounds: i64, samples: u32, bar: &ProgressBar, ways: &mut [Way<'_>]) -> Result<Vec<Case>, Failed> {
     let mut all = Samples::default();
     // The first ones warm up: structures and methods become code.
     for sample in 0..samples + 3 {
