@@ -1,6 +1,7 @@
 //! Stubs in Go: one file of a package, and the interface in a file beside it, which is embedded.
 //!
-//! `stub` makes the code of a type, in the form of gofmt; the template puts the pieces in order.
+//! [`Package::stub`] makes the code of a type, in the form of gofmt; the template puts the pieces
+//! in order.
 
 mod values;
 

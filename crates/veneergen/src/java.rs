@@ -1,7 +1,8 @@
 //! Stubs in Java: one file with a class, in which the classes of types and exceptions are nested.
 //!
-//! Lines are broken as google-java-format breaks them. [`layout::Code`] is an expression or a head that can
-//! be broken; [`layout::javadoc`] breaks comments. The types of generated code are in `members`.
+//! Lines are broken as google-java-format breaks them. [`layout::Code`] is an expression or a head
+//! that can be broken; [`layout::javadoc`] breaks comments. The types of generated code are in
+//! `members`.
 
 use bifrost_wire::Interface;
 use bifrost_wire::interface::Kind;
