@@ -47,11 +47,11 @@ has() {
 
 # Clients of the text form in the examples are scripts, one over TLS is OpenSSL's, and pages need a browser. The
 # packages of the server have a program for musl, and are checked with the tools of Debian and systemd. The bytes of
-# messages are read on an emulated machine of the other byte order.
+# messages are read on an emulated machine of the other byte order. The module of an example is in C.
 for program in jq python3 openssl chromium musl-gcc:musl-tools dpkg-deb:dpkg lintian strace man:man-db \
   systemd-analyze:systemd etcd:etcd-server protoc:protobuf-compiler,libprotobuf-dev qemu-s390x:qemu-user \
   s390x-linux-gnu-gcc:gcc-s390x-linux-gnu,libc6-dev-s390x-cross go:golang-go mvn:maven javac:openjdk-17-jdk-headless \
-  tclsh:tcl emacs:emacs-nox; do
+  tclsh:tcl emacs:emacs-nox clang wasm-ld:lld; do
   package="${program#*:}"
   package="${package//,/ }"
   program="${program%%:*}"
@@ -65,9 +65,9 @@ for program in jq python3 openssl chromium musl-gcc:musl-tools dpkg-deb:dpkg lin
     step apt-get install -y -qq --no-install-recommends $package
   fi
 done
-# The toolchain file names the target of static programs; an installation from before has it not yet.
+# The toolchain file names the targets of static programs and of modules; an installation from before has them not yet.
 if command -v rustup >/dev/null; then
-  step rustup target add "$(uname -m)-unknown-linux-musl"
+  step rustup target add "$(uname -m)-unknown-linux-musl" wasm32-unknown-unknown
 fi
 
 step cargo fmt --all --check

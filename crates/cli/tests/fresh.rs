@@ -23,6 +23,7 @@ const STUBS: &[(&str, &str)] = &[
     ("crates/veneer/src/trader", "crates/trader/trader.theta"),
     ("examples/database/rust/src", "examples/database/database.theta"),
     ("examples/packages/rust/src", "examples/packages/packages.theta"),
+    ("examples/sandbox/rust/src", "examples/sandbox/sandbox.theta"),
     ("examples/scores/rust/src", "examples/scores/scores.theta"),
 ];
 

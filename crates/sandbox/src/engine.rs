@@ -330,9 +330,13 @@ fn link(linker: &mut Linker<Host>) -> wasmtime::Result<()> {
     linker.func_wrap_async(IMPORTS_MODULE, "release", |caller: Caller<'_, Host>, (position,): (u32,)| {
         Box::new(ask(caller, HostCall::Release { position }, Span::NONE, Span::NONE))
     })?;
-    let finders =
-        [("type", HostCall::FindType), ("method", HostCall::FindMethod), ("routine", HostCall::FindRoutine)];
-    for (name, call) in finders {
+    let texts = [
+        ("fail", HostCall::Fail),
+        ("type", HostCall::FindType),
+        ("method", HostCall::FindMethod),
+        ("routine", HostCall::FindRoutine),
+    ];
+    for (name, call) in texts {
         linker.func_wrap_async(
             IMPORTS_MODULE,
             name,

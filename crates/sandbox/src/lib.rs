@@ -56,6 +56,9 @@ pub const KEPT_MAX: usize = 256;
 /// Most bytes of machine code of the modules that the process keeps.
 pub const KEPT_BYTES_MAX: usize = 64 << 20;
 
+/// Most bytes of a text that a module ends its run with; the rest is cut off.
+pub const FAIL_BYTES_MAX: usize = 1000;
+
 /// The name of the module that has the imports.
 pub const IMPORTS_MODULE: &str = "bifrost";
 
@@ -67,6 +70,7 @@ pub const IMPORTS: &[(&str, usize, &str)] = &[
     ("text", 3, "Writes the bytes of a string or of bytes, returns their number."),
     ("failure", 2, "Writes the name of the last failure of `try_run`, returns its length."),
     ("raise", 0, "Ends the run with the last failure of `try_run`."),
+    ("fail", 2, "Ends the run with the exception `failure`, and a text of at most 1000 bytes."),
     ("release", 1, "Forgets the results from a position on."),
     ("type", 2, "Returns the number of a type by its name, or -1."),
     ("method", 2, "Returns the number of a method by its name, `type:method`, or -1."),
@@ -129,6 +133,8 @@ pub enum HostCall {
     Failure,
     /// The end of the run, with the last failure.
     Raise,
+    /// The end of the run, with the text that is the input.
+    Fail,
     /// Results are forgotten.
     Release {
         /// The position of the first.

@@ -13,6 +13,7 @@
 //! | --- | --- |
 //! | a call failed, by `run` | that failure |
 //! | a call failed, by `try_run` | none: the module goes on, or ends with `raise` |
+//! | `fail` | `failure`, with the text of the module |
 //! | a limit or a cancellation | as that of any call; the batch is over |
 //! | an instruction cannot be carried out | `failure`, with a text |
 //! | the memory is too large | `HeapLimit` |
@@ -360,6 +361,10 @@ impl Session {
                     End::Trap("the module has trapped: it raises a failure, and none was handled".to_owned())
                 }
             }),
+            HostCall::Fail => {
+                let text = &input[..input.len().min(sandbox::FAIL_BYTES_MAX)];
+                Err(End::Trap(String::from_utf8_lossy(text).into_owned()))
+            }
             HostCall::Release { position } => {
                 let index = inside.index(position, next + 1)?;
                 if let Some(held) = inside.held.get(index - inside.base) {

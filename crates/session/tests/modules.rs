@@ -151,6 +151,32 @@ fn failures_of_calls_are_those_of_a_batch() {
 }
 
 #[test]
+fn a_module_ends_its_run_with_a_text() {
+    assert_eq!(bifrost_sandbox::FAIL_BYTES_MAX, 1000);
+    let long = "x".repeat(1001);
+    check(
+        &format!(
+            r#"
+            a = run 0 fail - "no such thing"
+            b = run 0 fail - ""
+            c = run 0 fail - "{long}"
+            d = run 0 nothing -
+            flush a b c d
+            "#
+        ),
+        r#"
+        a = exception of -1
+        b = exception of -2
+        c = exception of -3
+        d = nil
+        -1: failure("no such thing")
+        -2: failure("")
+        -3: failure(a string of 1000 bytes)
+        "#,
+    );
+}
+
+#[test]
 fn a_handled_failure_does_not_prevent_a_commit_and_another_does() {
     check(
         r#"

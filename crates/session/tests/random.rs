@@ -1,10 +1,13 @@
 //! Batches made at random ([`repeat`]). The bodies are those of the targets in `fuzz/`.
 
+#[path = "support/modules.rs"]
+mod modules;
 mod support;
 
 use bifrost_session::Limits;
 use bifrost_wire::value::tag;
 use bifrost_wire::{Arg, Limit, ModuleNumber, OwnedCompound, Value, encode};
+use modules::{module_calls, module_load};
 use support::bodies::{batch_check, wire_decode};
 use support::random::{Random, each_of_corpus, repeat};
 use support::{GUEST, World};
@@ -166,6 +169,24 @@ fn inputs_of_the_corpus() {
         let data = &data[..data.len().min(2000)];
         drop(batch_check(data, bifrost_engine::Mode::Interpreted.into()));
     });
+}
+
+/// Calls of all imports at random, and changed modules, as the fuzz targets play them.
+#[test]
+fn probes_at_random() {
+    repeat("probes_at_random", |seed| {
+        let mut random = Random::new(seed);
+        let commands: Vec<u8> = (0..1 + random.below(4)).flat_map(|_| mutated(&mut random)).collect();
+        let probes = bytes(&mut random, 400);
+        module_calls(&[probes, commands].concat());
+        module_load(&bytes(&mut random, 12));
+    });
+}
+
+#[test]
+fn modules_of_the_corpus() {
+    each_of_corpus("module_load", module_load);
+    each_of_corpus("module_calls", module_calls);
 }
 
 /// A session that may run modules, each for a short time, with objects to call.

@@ -32,6 +32,7 @@ pub const EXAMPLES: &[&str] = &[
     "packages",
     "points",
     "routes",
+    "sandbox",
     "scores",
     "supervised",
     "trees",

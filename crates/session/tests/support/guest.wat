@@ -5,6 +5,7 @@
   (import "bifrost" "text" (func $text (param i32 i32 i32) (result i32)))
   (import "bifrost" "failure" (func $failure (param i32 i32) (result i32)))
   (import "bifrost" "raise" (func $raise (result i32)))
+  (import "bifrost" "fail" (func $fail (param i32 i32) (result i32)))
   (import "bifrost" "release" (func $release (param i32) (result i32)))
   (import "bifrost" "method" (func $method (param i32 i32) (result i32)))
   (memory (export "memory") 1)
@@ -102,6 +103,10 @@
   (func (export "command") (param $bytes i32) (result i64)
     (i64.extend_i32_s (call $try_run (i32.const 8192)
       (call $text (local.get $bytes) (i32.const 8192) (i32.const 50000)) (i32.const 2048) (i32.const 64))))
+  ;; Ends the run with the bytes of an object.
+  (func (export "fail") (param $bytes i32)
+    (drop (call $fail (i32.const 8192)
+      (call $text (local.get $bytes) (i32.const 8192) (i32.const 50000)))))
   (func (export "spin") (loop $l (br $l)))
   (func $deep (export "deep") (call $deep))
   (func (export "grow") (loop $l (drop (memory.grow (i32.const 16))) (br $l)))
