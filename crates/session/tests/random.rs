@@ -4,7 +4,7 @@
 mod modules;
 mod support;
 
-use bifrost_session::Limits;
+use bifrost_session::{Limits, RUNS_MODULES};
 use bifrost_wire::value::tag;
 use bifrost_wire::{Arg, Limit, ModuleNumber, OwnedCompound, Value, encode};
 use modules::{module_calls, module_load};
@@ -186,7 +186,19 @@ fn probes_at_random() {
 #[test]
 fn modules_of_the_corpus() {
     each_of_corpus("module_load", module_load);
-    each_of_corpus("module_calls", module_calls);
+    each_of_corpus("module_calls", |data| drop(module_calls(data)));
+}
+
+/// The probes reach the session: calls are answered, and a command that is in the input is executed.
+#[test]
+fn probes_are_calls() {
+    if !RUNS_MODULES {
+        return;
+    }
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/module_calls");
+    let played = |name: &str| module_calls(&std::fs::read(folder.join(name)).expect("an input"));
+    assert!(played("constant").starts_with("p = 1005\ny = 42\n"), "{}", played("constant"));
+    assert!(played("forged").contains("BadFuture: "), "{}", played("forged"));
 }
 
 /// A session that may run modules, each for a short time, with objects to call.

@@ -95,8 +95,9 @@ pub fn module_load(data: &[u8]) {
 }
 
 /// Plays the input from inside a module as calls of its imports, with positions, addresses and
-/// lengths as they come; and each 64 bytes of it as a command of its own.
-pub fn module_calls(data: &[u8]) {
+/// lengths as they come; and each 64 bytes of it as a command of its own. Returns the result of the
+/// first, and that of a call behind all.
+pub fn module_calls(data: &[u8]) -> String {
     static GUEST_MADE: OnceLock<Vec<u8>> = OnceLock::new();
     static PROBER_MADE: OnceLock<Vec<u8>> = OnceLock::new();
     let data = &data[..data.len().min(BYTES_MAX)];
@@ -106,19 +107,25 @@ pub fn module_calls(data: &[u8]) {
     encode::module(&mut client.bytes, ModuleNumber(1), binary(PROBER, &PROBER_MADE));
     client.record("t = lookup tally Tally");
     let object = client.reference("t");
-    let bytes = Arg::Value(Value::Bytes(data));
-    let mut runs: Vec<Ref> = Vec::new();
-    let mut run = |client: &mut Client, module: u32, function: &str, args: &[Arg<'_>]| {
-        encode::run(&mut client.bytes, ModuleNumber(module), function, None, args);
-        runs.push(Ref::future(client.next));
-        client.next += 1;
-    };
-    run(&mut client, 1, "probe", &[bytes, Arg::Ref(object)]);
+    let probed = run(&mut client, 1, "probe", &[bytes(data), Arg::Ref(object)]);
+    client.names.insert("p".to_owned(), probed);
     for command in data.chunks(64).take(16) {
-        run(&mut client, 0, "command", &[Arg::Value(Value::Bytes(command))]);
+        run(&mut client, 0, "command", &[bytes(command)]);
     }
     // Each run has one result, whatever its calls have: the numbering of the batch is unchanged.
-    let told = client.play("y = int.add 20 22\nflush y");
+    let told = client.play("y = int.add 20 22\nflush p y");
     assert!(told.contains("y = 42\n") || told.contains("y = exception"), "{told}");
     goes_on(&mut client);
+    told
+}
+
+fn bytes(bytes: &[u8]) -> Arg<'_> {
+    Arg::Value(Value::Bytes(bytes))
+}
+
+/// Records a run of a function; returns its result.
+fn run(client: &mut Client, module: u32, function: &str, args: &[Arg<'_>]) -> Ref {
+    encode::run(&mut client.bytes, ModuleNumber(module), function, None, args);
+    client.next += 1;
+    Ref::future(client.next - 1)
 }
