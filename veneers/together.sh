@@ -20,6 +20,7 @@ if [ -z "${BIFROST_URLS:-}" ]; then
   exit
 fi
 read -r shm unix tcp tls ws quic <<< "$BIFROST_URLS"
+jdk="$(veneers/java/newest.sh)"
 for name in "${!BIFROST_@}"; do unset "$name"; done
 
 # NAME URL PROGRAM...: each client is a process of its own, and all run at once.
@@ -47,6 +48,8 @@ client go-shm "$shm" "$target/veneers/go/visitor"
 client go-tls "$tls" "$target/veneers/go/visitor"
 client go-ws "$ws" "$target/veneers/go/visitor"
 java=(java -cp veneers/java/target/classes:veneers/java/target/test-classes org.bifrost.veneer.Visitor)
+client java-shm "$shm" "$jdk/bin/java" --enable-native-access=ALL-UNNAMED \
+  -cp veneers/java/target/bifrost-veneer-0.1.0.jar:veneers/java/target/test-classes org.bifrost.veneer.Visitor
 client java-unix "$unix" "${java[@]}"
 client java-tls "$tls" "${java[@]}"
 client java-ws "$ws" "${java[@]}"

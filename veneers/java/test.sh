@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Checks the Java library: its form, its rules, its documents, and all tests. Needs Maven and a JDK of version 17 or later.
+# BIFROST_JDK is a JDK of version 22 or newer, for shared memory (default: the newest below /usr/lib/jvm).
 # BIFROST_BIN is the server (default: target/debug/bifrost). What Maven fetches is in its own repository (~/.m2).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
@@ -22,8 +23,11 @@ for program in mvn javac; do
   fi
 done
 
+BIFROST_JDK="$(./newest.sh)"
+export BIFROST_JDK
+
 # Colours are for terminals.
 maven=(mvn --batch-mode --no-transfer-progress -Dstyle.color=never)
-step "${maven[@]}" --quiet spotless:check
-step "${maven[@]}" verify
+step "${maven[@]}" spotless:check verify
+step ./newer.sh
 step ./installed.sh

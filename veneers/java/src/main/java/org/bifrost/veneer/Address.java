@@ -11,16 +11,17 @@ import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The place where a server listens: {@code unix:///path}, {@code tcp://host:port}, {@code
- * tls://host:port}, {@code ws://host:port/path} or {@code wss://host:port/path}.
+ * The place where a server listens: {@code unix:///path}, {@code shm:///path}, {@code
+ * tcp://host:port}, {@code tls://host:port}, {@code ws://host:port/path} or {@code
+ * wss://host:port/path}.
  *
  * <p>An address of {@code tls} or {@code wss} may end with a pin, {@code #sha256-...}: the key that
  * the server must have.
  *
  * @param scheme the transport
  * @param path the path of a socket's file, or of the URL of a websocket; else empty
- * @param host the host without brackets; empty for a unix socket
- * @param port the port; 0 for a unix socket
+ * @param host the host without brackets; empty for a socket's file
+ * @param port the port; 0 for a socket's file
  * @param pin the pin, {@code sha256-} and 43 characters, or null
  */
 record Address(String scheme, String path, String host, int port, @Nullable String pin) {
@@ -28,7 +29,7 @@ record Address(String scheme, String path, String host, int port, @Nullable Stri
   static final int PATH_BYTES_MAX = 107;
 
   private static final String FORMS =
-      "`unix:///path`, `tcp://host:port`, `tls://host:port`, `ws://host:port` or"
+      "`unix:///path`, `shm:///path`, `tcp://host:port`, `tls://host:port`, `ws://host:port` or"
           + " `wss://host:port`";
   private static final int PORT_MAX = 0xFFFF;
   private static final Pattern HOST = Pattern.compile("[A-Za-z0-9._-]+");
@@ -47,10 +48,8 @@ record Address(String scheme, String path, String host, int port, @Nullable Stri
     String scheme = text.substring(0, colon);
     String rest = text.substring(colon + 3);
     return switch (scheme) {
-      case "unix" -> unix(text, rest);
+      case "unix", "shm" -> socket(text, scheme, rest);
       case "tcp", "tls", "ws", "wss" -> internet(text, scheme, rest);
-      case "shm" ->
-          throw wrong(text, "this library has no shared memory: connect to `unix:///path`");
       case "quic" ->
           throw wrong(
               text, "this library has no QUIC: connect to `tls://host:port` or `wss://host:port`");
@@ -58,9 +57,11 @@ record Address(String scheme, String path, String host, int port, @Nullable Stri
     };
   }
 
-  private static Address unix(String text, String path) {
+  private static Address socket(String text, String scheme, String path) {
     if (!path.startsWith("/")) {
-      throw wrong(text, "the path is not absolute: write three slashes, as in `unix:///run/main`");
+      throw wrong(
+          text,
+          "the path is not absolute: write three slashes, as in `" + scheme + ":///run/main`");
     }
     if (path.endsWith("/")) {
       throw wrong(text, "the path names no file: write that of a socket");
@@ -68,7 +69,7 @@ record Address(String scheme, String path, String host, int port, @Nullable Stri
     if (path.getBytes(StandardCharsets.UTF_8).length > PATH_BYTES_MAX) {
       throw wrong(text, "the path of a socket has at most " + PATH_BYTES_MAX + " bytes");
     }
-    return new Address("unix", path, "", 0, null);
+    return new Address(scheme, path, "", 0, null);
   }
 
   private static Address internet(String text, String scheme, String rest) {
@@ -171,14 +172,19 @@ record Address(String scheme, String path, String host, int port, @Nullable Stri
     return scheme.startsWith("ws");
   }
 
+  /** True if the server is on this machine, at a unix socket. */
+  private boolean isLocal() {
+    return scheme.equals("unix") || scheme.equals("shm");
+  }
+
   /** True if a server there may ask for a token: over unix sockets the kernel tells it the user. */
   boolean mayAskForToken() {
-    return !scheme.equals("unix");
+    return !isLocal();
   }
 
   /** True if bytes are encrypted, or do not leave the machine. */
   boolean isPrivate() {
-    return scheme.equals("unix") || isTls() || isLoopback();
+    return isLocal() || isTls() || isLoopback();
   }
 
   private boolean isLoopback() {
@@ -205,8 +211,8 @@ record Address(String scheme, String path, String host, int port, @Nullable Stri
 
   @Override
   public String toString() {
-    if (scheme.equals("unix")) {
-      return "unix://" + path;
+    if (isLocal()) {
+      return scheme + "://" + path;
     }
     String end = pin == null ? "" : "#" + pin;
     return scheme + "://" + bracketedHost() + ":" + port + path + end;

@@ -17,6 +17,7 @@ class AddressTest {
   @ValueSource(
       strings = {
         "unix:///run/main",
+        "shm:///run/main",
         "unix:///with space/#100%",
         "tcp://localhost:7447",
         "tcp://[::1]:0",
@@ -48,7 +49,8 @@ class AddressTest {
     "nothing, add a scheme",
     "http://h, is not a transport",
     "quic://h:1, no QUIC",
-    "shm:///a, no shared memory",
+    "shm://a, as in `shm:///run/main`",
+    "shm:///a/, names no file",
     "unix://a, three slashes",
     "unix:///a/, names no file",
     "tcp://h, a port is missing",
@@ -88,6 +90,8 @@ class AddressTest {
   @Test
   void tokensAreShownWhereTheyMayBe() {
     assertFalse(Address.parse("unix:///a").mayAskForToken());
+    assertFalse(Address.parse("shm:///a").mayAskForToken());
+    assertTrue(Address.parse("shm:///a").isPrivate());
     assertTrue(Address.parse("tcp://127.0.0.1:1").mayAskForToken());
     assertTrue(Address.parse("tcp://127.0.0.1:1").isPrivate());
     assertTrue(Address.parse("wss://198.51.100.1").isPrivate());
