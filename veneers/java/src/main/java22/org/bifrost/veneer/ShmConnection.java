@@ -186,16 +186,18 @@ final class ShmConnection implements Connection {
         handles.wake(out.otherSleep());
         continue;
       }
+      if (hasWaited && deadline - System.nanoTime() <= 0) {
+        throw timedOut();
+      }
       if (answers != null) {
         came = came.length == 0 ? new byte[TAKE_BYTES] : came;
         int taken = pull(came);
         if (taken > 0) {
           answers.take(came, taken);
+          // Answers without end do not put the deadline off.
+          hasWaited = true;
           continue;
         }
-      }
-      if (hasWaited && deadline - System.nanoTime() <= 0) {
-        throw timedOut();
       }
       await(answers != null, true, deadline);
       hasWaited = true;

@@ -430,6 +430,30 @@ class SharedMemoryTest {
     }
   }
 
+  private static void pushed(ShmRing.Producer producer, byte[] bytes) {
+    try {
+      producer.push(bytes, 0, bytes.length);
+    } catch (IOException e) {
+      throw new IllegalStateException(e);
+    }
+  }
+
+  @Test
+  void answersWithoutEndDoNotPutTheDeadlineOff() throws Exception {
+    try (Pair pair = Pair.open()) {
+      ShmRing.Producer producer = pair.producer();
+      byte[] one = new byte[100];
+      producer.push(one, 0, one.length);
+      long begin = System.nanoTime();
+      assertThrows(
+          SocketTimeoutException.class,
+          () ->
+              pair.client.send(
+                  new byte[10_000], 0, 10_000, in(200), (some, count) -> pushed(producer, one)));
+      assertTrue(System.nanoTime() - begin < TimeUnit.SECONDS.toNanos(2));
+    }
+  }
+
   @Test
   void whatWasWrittenBeforeTheEndIsRead() throws Exception {
     try (Pair pair = Pair.open()) {
