@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tests the jar on a version of Java that has shared memory. Part of test.sh: needs the jar and the compiled tests in
-# `target`, BIFROST_BIN, and BIFROST_JDK, a JDK of version 22 or newer.
+# Tests the jar on a version of Java that has shared memory. Part of test.sh: needs the jar and the
+# compiled tests in `target`, BIFROST_BIN, and BIFROST_JDK, a JDK of version 22 or newer.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 classes=target/test-classes-22

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Prints the folder of the JDK that has shared memory: BIFROST_JDK, or the newest below /usr/lib/jvm.
+# Prints the folder of the JDK that has shared memory: BIFROST_JDK, or the newest below
+# /usr/lib/jvm.
 set -euo pipefail
 
 # The version of a JDK by its release file; 0 if it has none.
@@ -18,8 +19,8 @@ if [ -z "${BIFROST_JDK:-}" ]; then
   done
 fi
 if [ ! -x "${BIFROST_JDK:-}/bin/javac" ] || [ "$(version_of "$BIFROST_JDK")" -lt 22 ]; then
-  echo "error: there is no JDK of version 22 or newer, which shared memory needs: install one below /usr/lib/jvm, or set" \
-    "BIFROST_JDK to its folder (found: ${BIFROST_JDK:-none})" >&2
+  echo "error: there is no JDK of version 22 or newer, which shared memory needs: install one below /usr/lib/jvm, or" \
+    "set BIFROST_JDK to its folder (found: ${BIFROST_JDK:-none})" >&2
   exit 1
 fi
 echo "$BIFROST_JDK"
