@@ -510,7 +510,8 @@ fn exception(model: &Model, one: &ExceptionModel) -> String {
             members.push(format!(
                 "{}\n    public {} {name}() {{\n      return value({at});\n    }}",
                 javadoc(4, &[format!("Returns the {name} value.")]),
-                // Objects are stubs in exceptions, also those whose contents cross by value elsewhere.
+                // Objects are stubs in exceptions, also those whose contents cross by
+                // value elsewhere.
                 if value.value { host(&value.plain).to_string() } else { value.ty.clone() },
             ));
         }
