@@ -10,6 +10,8 @@
 mod datagrams;
 #[path = "../../crates/server/tests/support/lines.rs"]
 mod lines;
+#[path = "../../crates/session/tests/support/modules.rs"]
+mod modules;
 #[path = "../../crates/capsule/tests/support/peer.rs"]
 mod peer;
 mod repository;
@@ -24,8 +26,12 @@ mod theta;
 #[path = "../../crates/trader/tests/support/bodies.rs"]
 mod trader;
 
+// The name that it has in the tests of the session.
+use session as support;
+
 pub use datagrams::quic_datagrams;
 pub use lines::text_form;
+pub use modules::{module_calls, module_load};
 pub use peer::capsule_peer;
 pub use repository::bodies::{dump_text, log_bytes, log_entries, log_files, stored_record};
 pub use rex::rex_message;
