@@ -36,6 +36,10 @@ fn number(error: &Error) -> Option<ErrorNumber> {
     }
 }
 
+fn misused(error: &Error, misuse: Misuse) -> bool {
+    matches!(error.root(), Error::Misuse(found) if *found == misuse)
+}
+
 #[test]
 fn a_client_runs_a_module_in_one_crossing() {
     if !RUNS_MODULES {
@@ -102,7 +106,7 @@ fn runs_are_no_part_of_structures_and_part_of_transactions() {
     let module = guest();
     let mut inside = None;
     s.foreach(s.value(1_i64).to(3), |_| inside = Some(s.run_wasm::<(i64,), i64>(&module, "sum", (1,))));
-    assert!(matches!(s.flush(), Err(Error::Misuse(Misuse::ModuleInside)) | Err(Error::NotSent { .. })));
+    assert!(misused(&s.flush().unwrap_err(), Misuse::ModuleInside));
     s.clear_exceptions();
     assert_eq!(s.run_wasm::<(i64,), i64>(&module, "sum", (4,)).claim().unwrap(), 10);
     s.commit().claim().unwrap();
@@ -132,7 +136,7 @@ fn a_server_that_runs_no_modules_is_not_asked() {
     let server = serve(&[]);
     let s = stubs::connect(&server.urls[0]).unwrap();
     let refused = s.run_wasm::<(i64,), i64>(&guest(), "sum", (1,));
-    assert!(matches!(refused.claim(), Err(Error::Misuse(Misuse::NoModules))));
+    assert!(misused(&refused.claim().unwrap_err(), Misuse::NoModules));
 }
 
 #[test]
