@@ -8,7 +8,7 @@ use bifrost_server::program;
 use bifrost_session::Tables;
 use bifrost_veneergen::{
     Ints, Lang, TEMPLATE, TablesLang, generate, generate_from, generate_go, generate_java,
-    generate_typescript, tables,
+    generate_typescript, is_go_package, tables,
 };
 use bifrost_wire::Interface;
 use clap::builder::PossibleValuesParser;
@@ -84,47 +84,12 @@ fn ints() -> impl TypedValueParser<Value = Ints> {
 
 /// Reads the name of a package in Go.
 fn package_name(text: &str) -> Result<String, String> {
-    let is_name = text.starts_with(|c: char| c.is_ascii_lowercase())
-        && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
-        && !GO_KEYWORDS.contains(&text);
-    if is_name {
+    if is_go_package(text) {
         Ok(text.to_owned())
     } else {
         Err("a package has a name of small letters and digits".to_owned())
     }
 }
-
-/// The words of Go that no package can have as its name, nor any stubs.
-const GO_KEYWORDS: &[&str] = &[
-    "bf",
-    "break",
-    "case",
-    "chan",
-    "const",
-    "context",
-    "continue",
-    "default",
-    "defer",
-    "else",
-    "fallthrough",
-    "for",
-    "func",
-    "go",
-    "goto",
-    "if",
-    "import",
-    "interface",
-    "main",
-    "map",
-    "package",
-    "range",
-    "return",
-    "select",
-    "struct",
-    "switch",
-    "type",
-    "var",
-];
 
 /// Returns the name of the package in a folder.
 fn package(args: &Args) -> Result<String, Failure> {

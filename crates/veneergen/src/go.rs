@@ -19,12 +19,12 @@ use crate::GenerateError;
 use crate::model::{
     ContentsModel, ExceptionModel, MethodModel, Model, PartModel, SignalModel, TypeModel, ValueModel,
 };
-use crate::naming::{Naming, clear, pascal, snake};
+use crate::naming::{Naming, clear, pascal, promise, snake};
 use values::{basic, host, plain, putter, putting, reader, reading};
 
 static TEMPLATE: &str = include_str!("../templates/go.jinja");
 
-/// The words that cannot be names of parameters, and the names that generated code uses itself.
+/// The keywords of Go.
 static KEYWORDS: &[&str] = &[
     "break",
     "case",
@@ -51,12 +51,13 @@ static KEYWORDS: &[&str] = &[
     "switch",
     "type",
     "var",
-    "bf",
-    "call",
-    "description",
-    "o",
-    "s",
 ];
+
+/// Names of parameters and variables that generated code uses itself.
+static OWN: &[&str] = &["bf", "call", "description", "o", "s"];
+
+/// Names that no package of stubs has: those of packages that it imports, and of programs.
+static NO_PACKAGES: &[&str] = &["bf", "context", "main"];
 
 /// Names that a method would hide: those of every stub.
 static TAKEN: &[&str] = &["BifrostType", "Get", "Match", "Ref", "Release", "Resolve", "Send", "Session"];
@@ -74,6 +75,14 @@ pub(crate) const PACKAGE: &str = "stubs";
 /// The most values of an exception for which the library has a function of its own.
 const VALUES_MAX: usize = 3;
 
+/// True if a package of stubs can have this name: small letters, digits and `_`, no keyword, and
+/// not the name of a package that stubs import.
+pub fn is_go_package(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_lowercase())
+        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+        && ![KEYWORDS, NO_PACKAGES].iter().any(|names| names.contains(&name))
+}
+
 struct Go;
 
 impl Naming for Go {
@@ -86,15 +95,7 @@ impl Naming for Go {
     }
 
     fn value(&self, kind: Kind) -> &'static str {
-        match kind {
-            Kind::Bool => "bf.Bool",
-            Kind::Int => "bf.Int",
-            Kind::Real => "bf.Real",
-            Kind::Char => "bf.Char",
-            Kind::String => "bf.Str",
-            Kind::Bytes => "bf.Bytes",
-            _ => "bf.Nil",
-        }
+        promise(kind)
     }
 
     fn builtin(&self, name: &str) -> String {
@@ -138,7 +139,7 @@ fn unexported(name: &str) -> String {
 
 /// Returns the name of a parameter.
 fn parameter(name: &str) -> String {
-    let name = clear(unexported(name), &[KEYWORDS]);
+    let name = clear(unexported(name), &[KEYWORDS, OWN]);
     // Functions of the package have such names.
     let is_function = ["put", "read"]
         .iter()

@@ -9,7 +9,7 @@ use bifrost_wire::interface::Kind;
 
 use crate::GenerateError;
 use crate::model::{MethodModel, Model, ParamModel, ValueModel};
-use crate::naming::{Naming, clear, pascal};
+use crate::naming::{Naming, camel, clear, pascal};
 
 mod layout;
 mod members;
@@ -251,28 +251,6 @@ fn host(ty: &str) -> &str {
         "Char" => "int",
         ty => boxed(ty),
     }
-}
-
-/// Returns a name in mixed case: `newUser` for `new_user`.
-fn camel(name: &str) -> String {
-    let mut out = String::with_capacity(name.len());
-    let mut is_start = false;
-    for c in name.chars() {
-        match c {
-            '_' => is_start = !out.is_empty(),
-            c if !c.is_alphanumeric() => {}
-            c if is_start => {
-                out.extend(c.to_uppercase());
-                is_start = false;
-            }
-            c if out.is_empty() => out.extend(c.to_lowercase()),
-            c => out.push(c),
-        }
-    }
-    if !out.starts_with(char::is_alphabetic) {
-        out.insert(0, '_');
-    }
-    out
 }
 
 /// Returns the expression for a type: its constant.

@@ -25,6 +25,7 @@ mod typescript;
 use bifrost_wire::Interface;
 
 pub use custom::{PART, TEMPLATE, generate_from};
+pub use go::is_go_package;
 pub use model::Model;
 pub use naming::Naming;
 pub use tables::{TablesLang, tables};

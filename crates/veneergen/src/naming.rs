@@ -65,6 +65,41 @@ pub(crate) fn pascal(words: &[&str], keep: impl Fn(&char) -> bool) -> String {
     out
 }
 
+/// Returns a name in mixed case: `newUser` for `new_user`.
+pub(crate) fn camel(name: &str) -> String {
+    let mut out = String::with_capacity(name.len());
+    let mut is_start = false;
+    for c in name.chars() {
+        match c {
+            '_' => is_start = !out.is_empty(),
+            c if !c.is_alphanumeric() => {}
+            c if is_start => {
+                out.extend(c.to_uppercase());
+                is_start = false;
+            }
+            c if out.is_empty() => out.extend(c.to_lowercase()),
+            c => out.push(c),
+        }
+    }
+    if !out.starts_with(char::is_alphabetic) {
+        out.insert(0, '_');
+    }
+    out
+}
+
+/// Returns the promise of a basic value in a library whose name is `bf` in the stubs.
+pub(crate) fn promise(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Bool => "bf.Bool",
+        Kind::Int => "bf.Int",
+        Kind::Real => "bf.Real",
+        Kind::Char => "bf.Char",
+        Kind::String => "bf.Str",
+        Kind::Bytes => "bf.Bytes",
+        _ => "bf.Nil",
+    }
+}
+
 /// Returns a name that is in none of the lists: `_` stands behind one that is.
 pub(crate) fn clear(mut name: String, taken: &[&[&str]]) -> String {
     while taken.iter().any(|names| names.contains(&name.as_str())) {

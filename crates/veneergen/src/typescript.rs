@@ -14,7 +14,7 @@ use crate::model::{
     ContentsModel, ExceptionModel, MethodModel, Model, ParamModel, PartModel, SignalModel, TypeModel,
     ValueModel,
 };
-use crate::naming::{Naming, clear, pascal};
+use crate::naming::{Naming, camel, clear, pascal, promise};
 use crate::{GenerateError, Ints};
 
 static TEMPLATE: &str = include_str!("../templates/typescript.jinja");
@@ -110,15 +110,7 @@ impl Naming for TypeScript {
     }
 
     fn value(&self, kind: Kind) -> &'static str {
-        match kind {
-            Kind::Bool => "bf.Bool",
-            Kind::Int => "bf.Int",
-            Kind::Real => "bf.Real",
-            Kind::Char => "bf.Char",
-            Kind::String => "bf.Str",
-            Kind::Bytes => "bf.Bytes",
-            _ => "bf.Nil",
-        }
+        promise(kind)
     }
 
     fn builtin(&self, name: &str) -> String {
@@ -143,27 +135,6 @@ impl Naming for TypeScript {
     fn pairs(&self, key: &str, value: &str) -> String {
         format!("readonly (readonly [{key}, {value}])[]")
     }
-}
-
-/// Returns a name in mixed case: `newUser` for `new_user`.
-fn camel(name: &str) -> String {
-    let mut out = String::with_capacity(name.len());
-    let mut is_start = false;
-    for c in name.chars() {
-        match c {
-            '_' => is_start = !out.is_empty(),
-            c if !c.is_alphanumeric() => {}
-            c if is_start => {
-                out.extend(c.to_uppercase());
-                is_start = false;
-            }
-            c => out.push(c),
-        }
-    }
-    if !out.starts_with(char::is_alphabetic) {
-        out.insert(0, '_');
-    }
-    out
 }
 
 /// Returns a type in contents: with the host's values in place of promises.
