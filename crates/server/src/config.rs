@@ -539,9 +539,18 @@ impl Config {
 /// # Errors
 /// [`ConfigError::NoSuchLimit`], [`ConfigError::NoModules`]
 pub(crate) fn limits(to: &mut Limits, values: &BTreeMap<String, u64>) -> Result<(), ConfigError> {
+    set_limits(to, values, bifrost_session::RUNS_MODULES)
+}
+
+/// Sets limits as [`limits`] does, in a program that runs modules, or in one that does not.
+fn set_limits(
+    to: &mut Limits,
+    values: &BTreeMap<String, u64>,
+    runs_modules: bool,
+) -> Result<(), ConfigError> {
     for (name, value) in values {
         match Limit::ALL.iter().find(|l| l.name() == name) {
-            Some(Limit::Modules) if *value > 0 && !bifrost_session::RUNS_MODULES => {
+            Some(Limit::Modules) if *value > 0 && !runs_modules => {
                 return Err(ConfigError::NoModules);
             }
             Some(limit) => to.set(*limit, *value),
@@ -596,6 +605,18 @@ mod tests {
         config.limits.insert("fule_max".into(), 1);
         let error = config.session_limits().unwrap_err().to_string();
         assert!(error.contains("fule_max") && error.contains("fuel_max"), "{error}");
+    }
+
+    #[test]
+    fn modules_are_for_programs_that_run_them() {
+        let mut to = Limits::default();
+        let most = |most| BTreeMap::from([(Limit::Modules.name().to_owned(), most)]);
+        let error = set_limits(&mut to, &most(1), false).unwrap_err().to_string();
+        assert!(error.contains("limits.modules_max: this program runs no modules"), "{error}");
+        assert_eq!(to.get(Limit::Modules), 0);
+        set_limits(&mut to, &most(0), false).unwrap();
+        set_limits(&mut to, &most(3), true).unwrap();
+        assert_eq!(to.get(Limit::Modules), 3);
     }
 
     #[test]

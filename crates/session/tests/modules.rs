@@ -2,7 +2,7 @@
 
 mod support;
 
-use bifrost_session::{Limits, RUNS_MODULES};
+use bifrost_session::Limits;
 use bifrost_wire::{Limit, ModuleNumber, encode};
 use support::{Client, GUEST, World};
 
@@ -31,9 +31,6 @@ fn give(client: &mut Client, number: u32, bytes: &[u8]) {
 
 /// Plays a script in each way to run the program.
 fn check_with(limits: Limits, script: &str, expected: &str) {
-    if !RUNS_MODULES {
-        return refused_without_an_engine();
-    }
     support::each_mode(|world| {
         let mut client = guest(world, limits);
         same(&client.play(script), expected);
@@ -42,21 +39,6 @@ fn check_with(limits: Limits, script: &str, expected: &str) {
 
 fn check(script: &str, expected: &str) {
     check_with(limits(), script, expected);
-}
-
-#[test]
-fn refused_without_an_engine() {
-    support::each_mode(|world| {
-        let mut client = guest(world, limits());
-        let answer = client.play("a = run 0 half real 3.0\nflush a");
-        match RUNS_MODULES {
-            true => same(&answer, "a = 1.5"),
-            false => same(
-                &answer,
-                "a = exception of -1\n-1: NotAllowed: this server runs no modules: it was built without the feature `wasm`",
-            ),
-        }
-    });
 }
 
 #[test]
@@ -267,9 +249,6 @@ fn bytes_that_are_no_command_and_commands_of_the_session_end_the_run() {
         ("-4294967294 0 8", "NoSuchRoutine: there is no routine number 4294967295"),
     ];
     for (words, expected) in cases {
-        if !RUNS_MODULES {
-            continue;
-        }
         let mut world = World::new(support::modes()[0]).unwrap();
         let mut client = guest(&mut world, limits());
         let answer = client.play(&format!("x = run 0 raw - {words}\ny = int.add 1 2\nflush x y"));
@@ -280,9 +259,6 @@ fn bytes_that_are_no_command_and_commands_of_the_session_end_the_run() {
 
 #[test]
 fn refusals_in_a_module_count_as_those_of_the_batch() {
-    if !RUNS_MODULES {
-        return;
-    }
     let mut world = World::new(support::modes()[0]).unwrap();
     let mut client = guest(&mut world, limits());
     let mut last = String::new();
@@ -329,9 +305,6 @@ fn calls_of_a_module_take_the_fuel_of_the_batch() {
 
 #[test]
 fn a_run_that_lasts_too_long_is_ended() {
-    if !RUNS_MODULES {
-        return;
-    }
     // In the module's own loop, and in a method that it has called.
     for function in ["spin -", "forever - t"] {
         let mut world = World::new(support::modes()[1]).unwrap();
@@ -405,9 +378,6 @@ fn arguments_and_results_are_checked() {
 
 #[test]
 fn modules_have_limits_and_are_replaced_by_number() {
-    if !RUNS_MODULES {
-        return;
-    }
     let text = |n: i64| {
         wat::parse_str(format!(r#"(module (func (export "f") (result i64) (i64.const {n})))"#)).unwrap()
     };

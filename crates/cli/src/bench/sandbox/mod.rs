@@ -32,8 +32,10 @@ const NULL_ROUNDS: i64 = 20_000;
 const FETCH_ROUNDS: i64 = 500;
 /// Rounds of a loop that calls nothing.
 const SUM_ROUNDS: i64 = 1_000_000;
-/// Modules that are loaded to measure the memory of one.
-const LOADED: u64 = 64;
+/// Modules, structures and procedures that run to measure the memory of one.
+const KEPT: u64 = 64;
+/// Bodies of six calls of other content.
+const SHAPES: u64 = 1 << 12;
 
 /// The arguments of `bifrost bench sandbox`.
 #[derive(Debug, ClapArgs)]
@@ -69,20 +71,22 @@ pub fn run(args: &Args) -> Result<(), Failed> {
     let socket = folder.path().join("server");
     let (shm, unix) =
         (format!("shm://{}", folder.path().join("shm").display()), format!("unix://{}", socket.display()));
-    let most = format!("limits.modules_max={}", 2 * LOADED);
+    let most = format!("limits.modules_max={}", 2 * KEPT);
     let settings =
         ["--listen", &shm, "--listen", &unix, "--set", &most, "--set", "limits.fuel_max=1000000000"];
     let server = ServerProcess::start(folder.path(), THETA, &settings)?;
     pin(args.core);
     let bar = ProgressBar::new(4 * u64::from(args.rounds));
     bar.set_style(ProgressStyle::with_template("{bar:30} {percent:>3}%  {msg}")?);
+    let [first, again] = bytes(&socket, folder.path())?;
     let sections = [
         ("Set-up and the first run, over shared memory", set_up(&shm, args.rounds, &bar)?),
         ("A loop of null calls, each round", null_loops(&shm, args.rounds, &bar)?),
         ("The five ways and two more, each round with three fetches", fetch_loops(&shm, args.rounds, &bar)?),
         ("A loop without calls, each round", sums(&shm, args.rounds, &bar)?),
-        ("Bytes that the client sends for the loop of null calls", bytes(&socket, folder.path())?),
-        ("Memory of the server", memory(&shm, server.id())?),
+        ("Bytes that the client sends for the loop of null calls, the first time", first),
+        ("The same, again", again),
+        ("Memory of the server, for one of each form after it has run", memory(&shm, server.id())?),
     ];
     bar.finish_and_clear();
     for (title, cases) in &sections {
@@ -351,7 +355,7 @@ fn sums(url: &str, samples: u32, bar: &ProgressBar) -> Result<Vec<Case>, Failed>
 }
 
 /// Counts the bytes that a session sends for each form, for the first time and again.
-fn bytes(server: &std::path::Path, folder: &std::path::Path) -> Result<Vec<Case>, Failed> {
+fn bytes(server: &std::path::Path, folder: &std::path::Path) -> Result<[Vec<Case>; 2], Failed> {
     let relay = Relay::start(&folder.join("relay"), server)?;
     let s: Session = stubs::connect(&format!("unix://{}", folder.join("relay").display()))?;
     let probe: Probe = s.lookup("probe");
@@ -359,8 +363,8 @@ fn bytes(server: &std::path::Path, folder: &std::path::Path) -> Result<Vec<Case>
     s.flush()?;
     let module = Module::new(GUEST);
     let mut procedure: Option<Procedure<(i64,), i64>> = None;
-    let mut cases = Vec::new();
-    for temperature in ["cold", "hot"] {
+    let mut all = [Vec::new(), Vec::new()];
+    for (cases, temperature) in all.iter_mut().zip(["cold", "hot"]) {
         let mut sent = |case: &'static str,
                         way: &mut dyn FnMut() -> Result<(), Error>|
          -> Result<(), Failed> {
@@ -405,20 +409,45 @@ fn bytes(server: &std::path::Path, folder: &std::path::Path) -> Result<Vec<Case>
             s.run_wasm::<(Probe, i64), ()>(&module, "nothing_loop", (&probe, NULL_ROUNDS)).claim()
         })?;
     }
-    Ok(cases)
+    Ok(all)
 }
 
-/// Measures the memory that a module takes in the server.
+/// Measures the memory that each form takes in the server: many of other content run once.
 fn memory(url: &str, server: u32) -> Result<Vec<Case>, Failed> {
     let s: Session = stubs::connect(url)?;
-    // What all modules need once is there.
+    let probe: Probe = s.lookup("probe");
+    // What the first of all needs is there.
     s.run_wasm::<(), ()>(&another(u64::MAX), "empty", ()).claim()?;
-    let before = resident_kib(server)?;
-    for number in 0..LOADED {
-        s.run_wasm::<(), ()>(&another(number), "empty", ()).claim()?;
-    }
-    let mut each = [(resident_kib(server)? - before) / LOADED as f64];
-    Ok(vec![Case::new("a module that is kept", LOADED, "KiB", &mut each).part_of("sandbox")])
+    let mut cases = Vec::new();
+    let mut grown =
+        |case: &'static str, way: &mut dyn FnMut(u64) -> Result<(), Error>| -> Result<(), Failed> {
+            let before = resident_kib(server)?;
+            for number in 0..KEPT {
+                // Shapes that the set-up has not sent.
+                way(SHAPES - 1 - number)?;
+            }
+            let mut each = [(resident_kib(server)? - before).max(0.0) / KEPT as f64];
+            cases.push(Case::new(case, KEPT, "KiB", &mut each).part_of("sandbox"));
+            Ok(())
+        };
+    grown("batch of 6 calls", &mut |shape| {
+        body(&probe, shape);
+        s.flush()
+    })?;
+    grown("structure of 6 calls", &mut |shape| {
+        s.foreach(s.value(1_i64).to(1), |_| body(&probe, shape));
+        s.flush()
+    })?;
+    grown("procedure of 6 calls", &mut |shape| {
+        let procedure: Procedure<(i64,), i64> = s.procedure("p", |_, (n,)| {
+            body(&probe, shape);
+            n
+        });
+        procedure.call((1,)).claim().map(drop)
+    })?;
+    grown("Theta method", &mut |_| probe.nothing().claim())?;
+    grown("module", &mut |number| s.run_wasm::<(), ()>(&another(number), "empty", ()).claim())?;
+    Ok(cases)
 }
 
 /// Returns the resident memory of a process.
