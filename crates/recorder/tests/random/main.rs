@@ -287,9 +287,11 @@ fn random_scripts_have_all_steps() {
         // These are of typed layers: a session has one interface in a script, and no tasks; its stubs
         // are not released by hand, blocks are not left by jumps, and texts are checked.
         let typed = ["OtherInterface", "NotAsynchronous", "Released", "LeftOpen", "NotText"];
-        let typed = typed.contains(&misuse.name());
+        // Not every library runs modules: the scripts have none.
+        let modules = ["NoModules", "ModuleInside"];
+        let absent = typed.contains(&misuse.name()) || modules.contains(&misuse.name());
         let named = file.contains(&format!("\"misuse\": \"{}\"", misuse.name()));
-        assert_eq!(named, !typed, "{}", misuse.name());
+        assert_eq!(named, !absent, "{}", misuse.name());
     }
     let bytes = file.len();
     assert!(bytes < 3_500_000, "{bytes} bytes");
