@@ -7,7 +7,7 @@ use bifrost_native::Registry;
 use bifrost_server::program;
 use bifrost_session::Tables;
 use bifrost_veneergen::{
-    Ints, Lang, TEMPLATE, TablesLang, generate, generate_from, generate_go, generate_java,
+    Exceptions, Ints, Lang, TEMPLATE, TablesLang, generate, generate_from, generate_go, generate_java,
     generate_typescript, is_go_package, tables,
 };
 use bifrost_wire::Interface;
@@ -44,6 +44,9 @@ pub struct Args {
     /// The class of the stubs in Java, with its package [default: bifrost.BifrostStubs]
     #[arg(long, value_name = "NAME")]
     class: Option<String>,
+    /// Make the program's exceptions checked ones in Java: a claim that names them throws them
+    #[arg(long)]
+    checked: bool,
     /// Make files from templates of your own instead: each `NAME.jinja` in the folder makes the
     /// file `NAME`. docs/book/templates.md describes what templates get
     #[arg(long, value_name = "DIR", conflicts_with = "lang")]
@@ -111,18 +114,19 @@ fn languages() -> impl TypedValueParser<Value = Lang> {
 
 /// Runs the command.
 pub fn run(args: &Args, registry: &Registry) -> Outcome {
-    let is_typescript = args.lang == Lang::TypeScript && args.template.is_none() && args.tables.is_none();
-    if args.ints.is_some() && !is_typescript {
-        return Err(Failure::new(Exit::Usage, "`--ints` is for `--lang typescript` only"));
+    let is = |lang: Lang| args.lang == lang && args.template.is_none() && args.tables.is_none();
+    for (is_given, name, lang) in [
+        (args.ints.is_some(), "--ints", Lang::TypeScript),
+        (args.package.is_some(), "--package", Lang::Go),
+        (args.class.is_some(), "--class", Lang::Java),
+        (args.checked, "--checked", Lang::Java),
+    ] {
+        if is_given && !is(lang) {
+            let text = format!("`{name}` is for `--lang {}` only", lang.name());
+            return Err(Failure::new(Exit::Usage, text));
+        }
     }
-    let is_go = args.lang == Lang::Go && args.template.is_none() && args.tables.is_none();
-    if args.package.is_some() && !is_go {
-        return Err(Failure::new(Exit::Usage, "`--package` is for `--lang go` only"));
-    }
-    let is_java = args.lang == Lang::Java && args.template.is_none() && args.tables.is_none();
-    if args.class.is_some() && !is_java {
-        return Err(Failure::new(Exit::Usage, "`--class` is for `--lang java` only"));
-    }
+    let exceptions = if args.checked { Exceptions::Checked } else { Exceptions::Unchecked };
     let files = match args.tables {
         Some(language) => tables(language).map(|text| vec![(language.file().to_owned(), text)]),
         None => match &args.template {
@@ -130,11 +134,13 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
                 let templates = templates(folder)?;
                 generate_from(&interface(args, registry)?, &templates)
             }
-            None if is_typescript => {
+            None if is(Lang::TypeScript) => {
                 generate_typescript(&interface(args, registry)?, args.ints.unwrap_or_default())
             }
-            None if is_go => generate_go(&interface(args, registry)?, &package(args)?),
-            None if is_java => generate_java(&interface(args, registry)?, args.class.as_deref()),
+            None if is(Lang::Go) => generate_go(&interface(args, registry)?, &package(args)?),
+            None if is(Lang::Java) => {
+                generate_java(&interface(args, registry)?, args.class.as_deref(), exceptions)
+            }
             None => generate(&interface(args, registry)?, args.lang),
         },
     };

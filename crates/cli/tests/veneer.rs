@@ -122,6 +122,13 @@ fn the_class_of_java_is_chosen() {
     let refused = veneer("python", &["--class", "org.example.Database"]);
     assert_eq!(refused.status.code(), Some(2));
     assert!(stderr(&refused).contains("`--class` is for `--lang java` only"), "{}", stderr(&refused));
+    assert!(!text.contains("Checked"));
+    assert!(veneer("java", &["--class", "org.example.Database", "--checked"]).status.success());
+    let text = std::fs::read_to_string(folder.path().join("org/example/Database.java")).unwrap();
+    assert!(text.contains("class NotFound extends CheckedSignalException {"), "{text}");
+    let refused = veneer("go", &["--checked"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(stderr(&refused).contains("`--checked` is for `--lang java` only"), "{}", stderr(&refused));
 }
 
 /// Comments of a type: above its definition, behind its head, and both.

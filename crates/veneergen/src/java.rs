@@ -108,6 +108,7 @@ static TAKEN_TYPES: &[&str] = &[
     "Cell",
     "Char",
     "Character",
+    "CheckedSignalException",
     "Class",
     "Comparable",
     "Contents",
@@ -374,13 +375,28 @@ pub(crate) fn is_class(class: &str) -> bool {
     class.split('.').all(is_name) && !package.is_empty() && !TAKEN_TYPES.contains(&simple)
 }
 
-pub(crate) fn generate(interface: &Interface, class: &str) -> Result<Vec<(String, String)>, GenerateError> {
+/// The classes of exceptions in Java.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Exceptions {
+    /// Below `SignalException`: any claim may throw them.
+    #[default]
+    Unchecked,
+    /// Below `CheckedSignalException`: a claim that names them throws them, and its caller declares or
+    /// catches them.
+    Checked,
+}
+
+pub(crate) fn generate(
+    interface: &Interface,
+    class: &str,
+    exceptions: Exceptions,
+) -> Result<Vec<(String, String)>, GenerateError> {
     if !is_class(class) {
         return Err(GenerateError::NoClass(class.to_owned()));
     }
     let (package, simple) = split(class);
     let model = Model::new(interface, &Java { class: simple })?;
-    let text = members::file(&model, interface, package, simple);
+    let text = members::file(&model, interface, (package, simple), exceptions);
     Ok(vec![(format!("{}.java", class.replace('.', "/")), text)])
 }
 

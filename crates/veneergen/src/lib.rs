@@ -26,6 +26,7 @@ use bifrost_wire::Interface;
 
 pub use custom::{PART, TEMPLATE, generate_from};
 pub use go::is_go_package;
+pub use java::Exceptions;
 pub use model::Model;
 pub use naming::Naming;
 pub use tables::{TablesLang, tables};
@@ -142,7 +143,7 @@ pub fn generate(interface: &Interface, language: Lang) -> Result<Vec<(String, St
         Lang::Python => python::generate(interface),
         Lang::TypeScript => generate_typescript(interface, Ints::default()),
         Lang::Go => generate_go(interface, go::PACKAGE),
-        Lang::Java => generate_java(interface, None),
+        Lang::Java => generate_java(interface, None, Exceptions::default()),
     }
 }
 
@@ -165,14 +166,15 @@ pub fn generate_go(interface: &Interface, package: &str) -> Result<Vec<(String, 
     go::generate(interface, package)
 }
 
-/// As [`generate`], for Java with a class of that name. The package is a part of it; without a name
-/// it is `bifrost.BifrostStubs`.
+/// As [`generate`], for Java with a class of that name and its exceptions. The package is a part of
+/// the name; without one it is `bifrost.BifrostStubs`.
 ///
 /// # Errors
 /// See [`GenerateError`].
 pub fn generate_java(
     interface: &Interface,
     class: Option<&str>,
+    exceptions: Exceptions,
 ) -> Result<Vec<(String, String)>, GenerateError> {
-    java::generate(interface, class.unwrap_or(java::CLASS))
+    java::generate(interface, class.unwrap_or(java::CLASS), exceptions)
 }

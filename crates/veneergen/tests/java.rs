@@ -3,28 +3,56 @@
 
 use std::path::Path;
 
-use bifrost_veneergen::{GenerateError, Lang, generate, generate_java};
+use bifrost_veneergen::{Exceptions, GenerateError, Lang, generate, generate_java};
 use bifrost_wire::Interface;
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// The interfaces, the folders of the stubs, and their classes.
-const STUBS: &[(&str, &str, &str)] = &[
-    (VECTORS, "src/test/java", "org.bifrost.veneer.vectors.Vectors"),
-    (CONFORMANCE, "src/test/java", "org.bifrost.veneer.conformance.Conformance"),
+/// The interfaces, the folders of the stubs, their classes, and the exceptions in them.
+const STUBS: &[(&str, &str, &str, Exceptions)] = &[
+    (VECTORS, "src/test/java", "org.bifrost.veneer.vectors.Vectors", UNCHECKED),
+    (CONFORMANCE, "src/test/java", "org.bifrost.veneer.conformance.Conformance", UNCHECKED),
     (
         "veneers/python/tests/database/bifrost_stubs.interface.json",
         "src/test/java",
         "org.bifrost.veneer.database.Database",
+        UNCHECKED,
     ),
-    ("cases/generated/actors.interface.json", "src/test/java", "org.bifrost.veneer.actors.Actors"),
-    ("cases/generated/hermitage.interface.json", "src/test/java", "org.bifrost.veneer.hermitage.Hermitage"),
-    ("veneers/python/samples/auctions/bifrost_stubs.interface.json", "samples/auctions", "auctions.Auctions"),
-    ("veneers/python/samples/database/bifrost_stubs.interface.json", "samples/database", "database.Database"),
-    ("veneers/python/samples/lists/bifrost_stubs.interface.json", "samples/lists", "lists.Lists"),
-    ("veneers/python/samples/points/bifrost_stubs.interface.json", "samples/points", "points.Points"),
+    (
+        "veneers/python/samples/auctions/bifrost_stubs.interface.json",
+        "src/test/java",
+        "org.bifrost.veneer.checked.Auctions",
+        Exceptions::Checked,
+    ),
+    ("cases/generated/actors.interface.json", "src/test/java", "org.bifrost.veneer.actors.Actors", UNCHECKED),
+    (
+        "cases/generated/hermitage.interface.json",
+        "src/test/java",
+        "org.bifrost.veneer.hermitage.Hermitage",
+        UNCHECKED,
+    ),
+    (
+        "veneers/python/samples/auctions/bifrost_stubs.interface.json",
+        "samples/auctions",
+        "auctions.Auctions",
+        UNCHECKED,
+    ),
+    (
+        "veneers/python/samples/database/bifrost_stubs.interface.json",
+        "samples/database",
+        "database.Database",
+        UNCHECKED,
+    ),
+    ("veneers/python/samples/lists/bifrost_stubs.interface.json", "samples/lists", "lists.Lists", UNCHECKED),
+    (
+        "veneers/python/samples/points/bifrost_stubs.interface.json",
+        "samples/points",
+        "points.Points",
+        UNCHECKED,
+    ),
 ];
 
+const UNCHECKED: Exceptions = Exceptions::Unchecked;
 const VECTORS: &str = "vectors/interface.json";
 const CONFORMANCE: &str = "crates/cli/tests/conformance/bifrost_stubs.interface.json";
 
@@ -33,15 +61,15 @@ fn interface(path: &str) -> Interface {
 }
 
 fn text(path: &str, class: &str) -> String {
-    let [(_, text)] = generate_java(&interface(path), Some(class)).unwrap().try_into().unwrap();
+    let [(_, text)] = generate_java(&interface(path), Some(class), UNCHECKED).unwrap().try_into().unwrap();
     text
 }
 
 #[test]
 fn the_committed_stubs_are_fresh() {
-    for &(path, folder, class) in STUBS {
-        let files = generate_java(&interface(path), Some(class)).unwrap();
-        assert_eq!(files, generate_java(&interface(path), Some(class)).unwrap(), "equal texts");
+    for &(path, folder, class, exceptions) in STUBS {
+        let files = generate_java(&interface(path), Some(class), exceptions).unwrap();
+        assert_eq!(files, generate_java(&interface(path), Some(class), exceptions).unwrap(), "equal texts");
         for (name, text) in files {
             let path = Path::new(ROOT).join("veneers/java").join(folder).join(name);
             if std::env::var_os("BIFROST_UPDATE").is_some() {
@@ -61,11 +89,11 @@ fn the_class_and_its_package_are_chosen() {
     assert_eq!(path, "bifrost/BifrostStubs.java");
     assert!(text.contains("\npackage bifrost;\n") && text.contains("public final class BifrostStubs {"));
     let [(path, text)] =
-        generate_java(&interface(VECTORS), Some("org.example.Point")).unwrap().try_into().unwrap();
+        generate_java(&interface(VECTORS), Some("org.example.Point"), UNCHECKED).unwrap().try_into().unwrap();
     assert_eq!(path, "org/example/Point.java");
     assert!(text.contains("public static final class Point_ extends"), "a class in a class has another name");
     for none in ["Database", "org.example.", "org.class.A", "org.example.String", "a/b.C"] {
-        let refused = generate_java(&interface(VECTORS), Some(none));
+        let refused = generate_java(&interface(VECTORS), Some(none), UNCHECKED);
         assert!(matches!(refused, Err(GenerateError::NoClass(_))), "{none}");
     }
 }

@@ -5,7 +5,7 @@ use bifrost_wire::Interface;
 use bifrost_wire::interface::Kind;
 
 use super::layout::{Code, code, extended, javadoc, paragraphs, quoted};
-use super::{Argument, boxed, constant, end, has_method, host, is_key, overloads, results};
+use super::{Argument, Exceptions, boxed, constant, end, has_method, host, is_key, overloads, results};
 use crate::model::{
     CellModel, ContentsModel, ExceptionModel, MethodModel, Model, PartModel, TypeModel, ValueModel,
 };
@@ -20,6 +20,7 @@ static IMPORTS: &[(&str, &str)] = &[
     ("org.bifrost.veneer", "Bytes"),
     ("org.bifrost.veneer", "Cell"),
     ("org.bifrost.veneer", "Char"),
+    ("org.bifrost.veneer", "CheckedSignalException"),
     ("org.bifrost.veneer", "Contents"),
     ("org.bifrost.veneer", "ContentsType"),
     ("org.bifrost.veneer", "Directory"),
@@ -54,7 +55,12 @@ const STRING_CHARS_MAX: usize = 10_000;
 static PLACES: &[&str] = &["first", "second", "third", "fourth", "fifth"];
 
 /// Returns the whole file.
-pub(super) fn file(model: &Model, interface: &Interface, package: &str, class: &str) -> String {
+pub(super) fn file(
+    model: &Model,
+    interface: &Interface,
+    (package, class): (&str, &str),
+    exceptions: Exceptions,
+) -> String {
     let mut members = head(model);
     let described = described(interface);
     for t in &model.types {
@@ -64,7 +70,7 @@ pub(super) fn file(model: &Model, interface: &Interface, package: &str, class: &
     for f in &model.routines {
         members.extend(function(f, 2, Caller::Routine, &[]));
     }
-    members.extend(model.exceptions.iter().map(|one| exception(model, one)));
+    members.extend(model.exceptions.iter().map(|one| exception(model, one, exceptions)));
     let all = members.join("\n\n");
     let imports: Vec<String> = IMPORTS
         .iter()
@@ -467,7 +473,7 @@ fn body(about: &str, before: &str, head: &Code, indent: usize, code: &Code, word
 }
 
 /// Returns the class of a name of exceptions.
-fn exception(model: &Model, one: &ExceptionModel) -> String {
+fn exception(model: &Model, one: &ExceptionModel, exceptions: Exceptions) -> String {
     let signals: Vec<_> = one.signals.iter().filter_map(|at| model.signals.get(*at)).collect();
     let with_values: Vec<_> = signals.iter().filter(|signal| !signal.values.is_empty()).collect();
     // With several headings only one may have values that a handler takes.
@@ -478,13 +484,13 @@ fn exception(model: &Model, one: &ExceptionModel) -> String {
     };
     let types: Vec<String> = handled.iter().map(|value| constant(&value.ty)).collect();
     let classes: Vec<&str> = handled.iter().map(|value| value.ty.as_str()).collect();
-    let joined = classes.join(", ");
-    let (kind, function) = match handled.len() {
-        0 => ("None".to_owned(), "none"),
-        1 => (format!("One<{joined}>"), "one"),
-        2 => (format!("Two<{joined}>"), "two"),
-        _ => ("Many".to_owned(), "many"),
+    let (kind, function, stubs) = match handled.len() {
+        0 => ("None", "none", &classes[..]),
+        1 => ("One", "one", &classes[..]),
+        2 => ("Two", "two", &classes[..]),
+        _ => ("Many", "many", &[][..]),
     };
+    let of = [&[one.name.as_str()], stubs].concat().join(", ");
     let mut items = vec![Code::text(quoted(&one.theta))];
     match handled.len() {
         0..=2 => items.extend(types.into_iter().map(Code::text)),
@@ -500,7 +506,7 @@ fn exception(model: &Model, one: &ExceptionModel) -> String {
         format!(
             "{}\n{}",
             javadoc(4, &["The type.".to_owned()]),
-            ty.assigned(4, &format!("public static final SignalType.{kind}"), "TYPE")
+            ty.assigned(4, &format!("public static final SignalType.{kind}<{of}>"), "TYPE")
         ),
         "    private static final long serialVersionUID = 1L;".to_owned(),
         format!("{}\n      super(failure, values);\n    }}", constructor.line(4, "", " {")),
@@ -517,10 +523,15 @@ fn exception(model: &Model, one: &ExceptionModel) -> String {
         }
     }
     let headings: Vec<&str> = signals.iter().map(|signal| signal.heading.as_str()).collect();
+    let above = match exceptions {
+        Exceptions::Unchecked => "SignalException",
+        Exceptions::Checked => "CheckedSignalException",
+    };
+    let head = format!("public static final class {}", one.name);
     format!(
-        "{}\n  public static final class {} extends SignalException {{\n{}\n  }}",
+        "{}\n{}\n{}\n  }}",
         doc(2, &[], &headings),
-        one.name,
+        extended(2, &head, &format!("extends {above}"), " {"),
         members.join("\n\n")
     )
 }

@@ -129,7 +129,7 @@ fn us(start: Instant) -> f64 {
     start.elapsed().as_secs_f64() * 1e6
 }
 
-/// Calls two methods of four, which `shape` chooses, so that each shape is other content.
+/// Makes six calls, each of one of four methods, which `shape` chooses: each shape is other content.
 fn body(probe: &Probe, shape: u64) {
     for i in 0..6 {
         match shape >> (2 * i) & 3 {
@@ -142,7 +142,8 @@ fn body(probe: &Probe, shape: u64) {
 }
 
 /// The time of the first run of each form, new to the server, known to it, and known to the
-/// session.
+/// session. A call before each keeps both sides awake: what a thread needs to wake up is no part of
+/// a form.
 fn set_up(url: &str, rounds: u32, bar: &ProgressBar) -> Result<Vec<Case>, Failed> {
     let mut samples = Samples::default();
     let s = stubs::connect(url)?;
@@ -150,13 +151,17 @@ fn set_up(url: &str, rounds: u32, bar: &ProgressBar) -> Result<Vec<Case>, Failed
     s.flush()?;
     let known = Module::new(GUEST);
     s.run_wasm::<(), ()>(&known, "empty", ()).claim()?;
+    let awake = |probe: &Probe| -> Result<Instant, Failed> {
+        probe.nothing().claim()?;
+        Ok(Instant::now())
+    };
     for round in 0..u64::from(rounds) {
-        let start = Instant::now();
+        let start = awake(&probe)?;
         body(&probe, round);
         s.flush()?;
         samples.add("batch of 6 calls", us(start));
         for case in ["structure of 6 calls, new to the server", "structure, known to the server"] {
-            let start = Instant::now();
+            let start = awake(&probe)?;
             s.foreach(s.value(1_i64).to(1), |_| body(&probe, round));
             s.flush()?;
             samples.add(case, us(start));
@@ -165,7 +170,7 @@ fn set_up(url: &str, rounds: u32, bar: &ProgressBar) -> Result<Vec<Case>, Failed
             ("procedure of 6 calls, new to the server", "procedure, known to the session"),
             ("procedure, known to the server", ""),
         ] {
-            let start = Instant::now();
+            let start = awake(&probe)?;
             let procedure: Procedure<(i64,), i64> = s.procedure("p", |_, (n,)| {
                 body(&probe, round);
                 n
@@ -173,25 +178,26 @@ fn set_up(url: &str, rounds: u32, bar: &ProgressBar) -> Result<Vec<Case>, Failed
             procedure.call((1,)).claim()?;
             samples.add(case, us(start));
             if !again.is_empty() {
-                let start = Instant::now();
+                let start = awake(&probe)?;
                 procedure.call((1,)).claim()?;
                 samples.add(again, us(start));
             }
         }
+        let start = awake(&probe)?;
+        probe.nothing().claim()?;
+        samples.add("Theta method, one call", us(start));
         let other = stubs::connect(url)?;
+        let its: Probe = other.lookup("probe");
         let new = another(u64::from(std::process::id()) << 32 | round);
         for (case, module) in [
             ("module, new to the server", &new),
             ("module, known to the server", &known),
             ("module, known to the session", &known),
         ] {
-            let start = Instant::now();
+            let start = awake(&its)?;
             other.run_wasm::<(), ()>(module, "empty", ()).claim()?;
             samples.add(case, us(start));
         }
-        let start = Instant::now();
-        probe.nothing().claim()?;
-        samples.add("Theta method, one call", us(start));
         bar.inc(1);
     }
     Ok(samples.cases(1, "us"))

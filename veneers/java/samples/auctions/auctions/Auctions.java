@@ -342,7 +342,8 @@ public final class Auctions {
   /** Theta: {@code bad_format} */
   public static final class BadFormat extends SignalException {
     /** The type. */
-    public static final SignalType.None TYPE = SignalType.none("bad_format", BadFormat::new);
+    public static final SignalType.None<BadFormat> TYPE =
+        SignalType.none("bad_format", BadFormat::new);
 
     private static final long serialVersionUID = 1L;
 
@@ -354,7 +355,7 @@ public final class Auctions {
   /** Theta: {@code bounds} */
   public static final class Bounds extends SignalException {
     /** The type. */
-    public static final SignalType.None TYPE = SignalType.none("bounds", Bounds::new);
+    public static final SignalType.None<Bounds> TYPE = SignalType.none("bounds", Bounds::new);
 
     private static final long serialVersionUID = 1L;
 
@@ -366,7 +367,8 @@ public final class Auctions {
   /** Theta: {@code illegal_char} */
   public static final class IllegalChar extends SignalException {
     /** The type. */
-    public static final SignalType.None TYPE = SignalType.none("illegal_char", IllegalChar::new);
+    public static final SignalType.None<IllegalChar> TYPE =
+        SignalType.none("illegal_char", IllegalChar::new);
 
     private static final long serialVersionUID = 1L;
 
@@ -378,7 +380,7 @@ public final class Auctions {
   /** Theta: {@code negative} */
   public static final class Negative extends SignalException {
     /** The type. */
-    public static final SignalType.None TYPE = SignalType.none("negative", Negative::new);
+    public static final SignalType.None<Negative> TYPE = SignalType.none("negative", Negative::new);
 
     private static final long serialVersionUID = 1L;
 
@@ -390,7 +392,8 @@ public final class Auctions {
   /** Theta: {@code not_found} */
   public static final class NotFound extends SignalException {
     /** The type. */
-    public static final SignalType.None TYPE = SignalType.none("not_found", NotFound::new);
+    public static final SignalType.None<NotFound> TYPE =
+        SignalType.none("not_found", NotFound::new);
 
     private static final long serialVersionUID = 1L;
 
@@ -402,7 +405,8 @@ public final class Auctions {
   /** Theta: {@code not_possible} */
   public static final class NotPossible extends SignalException {
     /** The type. */
-    public static final SignalType.None TYPE = SignalType.none("not_possible", NotPossible::new);
+    public static final SignalType.None<NotPossible> TYPE =
+        SignalType.none("not_possible", NotPossible::new);
 
     private static final long serialVersionUID = 1L;
 
@@ -414,7 +418,7 @@ public final class Auctions {
   /** Theta: {@code overflow} */
   public static final class Overflow extends SignalException {
     /** The type. */
-    public static final SignalType.None TYPE = SignalType.none("overflow", Overflow::new);
+    public static final SignalType.None<Overflow> TYPE = SignalType.none("overflow", Overflow::new);
 
     private static final long serialVersionUID = 1L;
 
@@ -426,7 +430,8 @@ public final class Auctions {
   /** Theta: {@code too_low (int)} */
   public static final class TooLow extends SignalException {
     /** The type. */
-    public static final SignalType.One<Int> TYPE = SignalType.one("too_low", Int.TYPE, TooLow::new);
+    public static final SignalType.One<TooLow, Int> TYPE =
+        SignalType.one("too_low", Int.TYPE, TooLow::new);
 
     private static final long serialVersionUID = 1L;
 
@@ -443,7 +448,7 @@ public final class Auctions {
   /** Theta: {@code zero} */
   public static final class Zero extends SignalException {
     /** The type. */
-    public static final SignalType.None TYPE = SignalType.none("zero", Zero::new);
+    public static final SignalType.None<Zero> TYPE = SignalType.none("zero", Zero::new);
 
     private static final long serialVersionUID = 1L;
 

@@ -514,7 +514,8 @@ public final class Points {
   /** Theta: {@code bad_format} */
   public static final class BadFormat extends SignalException {
     /** The type. */
-    public static final SignalType.None TYPE = SignalType.none("bad_format", BadFormat::new);
+    public static final SignalType.None<BadFormat> TYPE =
+        SignalType.none("bad_format", BadFormat::new);
 
     private static final long serialVersionUID = 1L;
 
@@ -526,7 +527,7 @@ public final class Points {
   /** Theta: {@code bounds} */
   public static final class Bounds extends SignalException {
     /** The type. */
-    public static final SignalType.None TYPE = SignalType.none("bounds", Bounds::new);
+    public static final SignalType.None<Bounds> TYPE = SignalType.none("bounds", Bounds::new);
 
     private static final long serialVersionUID = 1L;
 
@@ -538,7 +539,7 @@ public final class Points {
   /** Theta: {@code empty} */
   public static final class Empty extends SignalException {
     /** The type. */
-    public static final SignalType.None TYPE = SignalType.none("empty", Empty::new);
+    public static final SignalType.None<Empty> TYPE = SignalType.none("empty", Empty::new);
 
     private static final long serialVersionUID = 1L;
 
@@ -550,7 +551,8 @@ public final class Points {
   /** Theta: {@code illegal_char} */
   public static final class IllegalChar extends SignalException {
     /** The type. */
-    public static final SignalType.None TYPE = SignalType.none("illegal_char", IllegalChar::new);
+    public static final SignalType.None<IllegalChar> TYPE =
+        SignalType.none("illegal_char", IllegalChar::new);
 
     private static final long serialVersionUID = 1L;
 
@@ -562,7 +564,7 @@ public final class Points {
   /** Theta: {@code negative} */
   public static final class Negative extends SignalException {
     /** The type. */
-    public static final SignalType.None TYPE = SignalType.none("negative", Negative::new);
+    public static final SignalType.None<Negative> TYPE = SignalType.none("negative", Negative::new);
 
     private static final long serialVersionUID = 1L;
 
@@ -574,7 +576,8 @@ public final class Points {
   /** Theta: {@code not_found} */
   public static final class NotFound extends SignalException {
     /** The type. */
-    public static final SignalType.None TYPE = SignalType.none("not_found", NotFound::new);
+    public static final SignalType.None<NotFound> TYPE =
+        SignalType.none("not_found", NotFound::new);
 
     private static final long serialVersionUID = 1L;
 
@@ -586,7 +589,8 @@ public final class Points {
   /** Theta: {@code not_possible} */
   public static final class NotPossible extends SignalException {
     /** The type. */
-    public static final SignalType.None TYPE = SignalType.none("not_possible", NotPossible::new);
+    public static final SignalType.None<NotPossible> TYPE =
+        SignalType.none("not_possible", NotPossible::new);
 
     private static final long serialVersionUID = 1L;
 
@@ -598,7 +602,7 @@ public final class Points {
   /** Theta: {@code overflow} */
   public static final class Overflow extends SignalException {
     /** The type. */
-    public static final SignalType.None TYPE = SignalType.none("overflow", Overflow::new);
+    public static final SignalType.None<Overflow> TYPE = SignalType.none("overflow", Overflow::new);
 
     private static final long serialVersionUID = 1L;
 
@@ -610,7 +614,7 @@ public final class Points {
   /** Theta: {@code zero} */
   public static final class Zero extends SignalException {
     /** The type. */
-    public static final SignalType.None TYPE = SignalType.none("zero", Zero::new);
+    public static final SignalType.None<Zero> TYPE = SignalType.none("zero", Zero::new);
 
     private static final long serialVersionUID = 1L;
 

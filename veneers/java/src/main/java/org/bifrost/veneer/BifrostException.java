@@ -1,6 +1,5 @@
 package org.bifrost.veneer;
 
-import java.util.ArrayList;
 import java.util.List;
 
 /**
@@ -46,16 +45,6 @@ public abstract class BifrostException extends RuntimeException {
 
   /** Returns the calls between the one that was claimed and the one that failed, nearest first. */
   public List<Failure.CallName> via() {
-    List<Failure.CallName> calls = new ArrayList<>();
-    if (failure instanceof Failure.Unseen) {
-      return calls;
-    }
-    for (Failure one = failure; one != null && one.cause() != null; one = one.cause()) {
-      Failure.CallName call = one.call();
-      if (call != null) {
-        calls.add(call);
-      }
-    }
-    return calls;
+    return failure.via();
   }
 }

@@ -16,23 +16,23 @@ public final class Except {
   }
 
   /** Runs a body at the server when a call signals an exception. */
-  public Except when(SignalType.None signal, Runnable body) {
+  public Except when(SignalType.None<?> signal, Runnable body) {
     return handle(signal.signal(), List.of(), values -> body.run());
   }
 
   /** Runs a body at the server when a call signals an exception, with its value. */
-  public <A extends Stub> Except when(SignalType.One<A> signal, Consumer<? super A> body) {
+  public <A extends Stub> Except when(SignalType.One<?, A> signal, Consumer<? super A> body) {
     return when(signal.signal(), signal.first, body);
   }
 
   /** Runs a body at the server when a call signals an exception, with its values. */
   public <A extends Stub, B extends Stub> Except when(
-      SignalType.Two<A, B> signal, BiConsumer<? super A, ? super B> body) {
+      SignalType.Two<?, A, B> signal, BiConsumer<? super A, ? super B> body) {
     return when(signal.signal(), signal.first, signal.second, body);
   }
 
   /** Runs a body at the server when a call signals an exception, with its values. */
-  public Except when(SignalType.Many signal, Consumer<List<Stub>> body) {
+  public Except when(SignalType.Many<?> signal, Consumer<List<Stub>> body) {
     return handle(signal.signal(), signal.types(), body);
   }
 

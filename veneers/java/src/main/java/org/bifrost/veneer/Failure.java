@@ -35,6 +35,21 @@ public abstract sealed class Failure {
     return one;
   }
 
+  /** Returns the calls between this one and the one that failed first, nearest first. */
+  final List<CallName> via() {
+    List<CallName> calls = new ArrayList<>();
+    if (this instanceof Unseen) {
+      return calls;
+    }
+    for (Failure one = this; one != null && one.cause() != null; one = one.cause()) {
+      CallName call = one.call();
+      if (call != null) {
+        calls.add(call);
+      }
+    }
+    return calls;
+  }
+
   /** Returns the sentence that tells the failure and its causes. */
   @Override
   public abstract String toString();

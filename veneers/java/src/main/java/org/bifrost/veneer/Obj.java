@@ -74,7 +74,43 @@ public abstract class Obj extends Stub {
     session.claim(this);
   }
 
-  /** As {@link #await}, without waiting: the future is done when the object is there. */
+  /**
+   * As {@link #await()}; throws the exception of a type as itself if the call that makes the object
+   * signalled it, also if its class is checked.
+   *
+   * @param <A> the class of the first exception
+   * @throws BifrostException if there is another failure
+   */
+  public final <A extends Exception> void await(SignalType<A> first) throws A {
+    session.claim(this, first, first, first);
+  }
+
+  /**
+   * As {@link #await(SignalType)}, for either of two exceptions.
+   *
+   * @param <A> the class of the first exception
+   * @param <B> the class of the second exception
+   * @throws BifrostException if there is another failure
+   */
+  public final <A extends Exception, B extends Exception> void await(
+      SignalType<A> first, SignalType<B> second) throws A, B {
+    session.claim(this, first, second, second);
+  }
+
+  /**
+   * As {@link #await(SignalType)}, for either of three exceptions.
+   *
+   * @param <A> the class of the first exception
+   * @param <B> the class of the second exception
+   * @param <C> the class of the third exception
+   * @throws BifrostException if there is another failure
+   */
+  public final <A extends Exception, B extends Exception, C extends Exception> void await(
+      SignalType<A> first, SignalType<B> second, SignalType<C> third) throws A, B, C {
+    session.claim(this, first, second, third);
+  }
+
+  /** As {@link #await()}, without waiting: the future is done when the object is there. */
   @SuppressWarnings("unchecked")
   public final CompletableFuture<Void> toFuture() {
     return (CompletableFuture<Void>) session.future(this);

@@ -29,6 +29,45 @@ public abstract class Promise<V extends @Nullable Object> extends Stub {
   }
 
   /**
+   * Returns the value, as {@link #claim()}; throws the exception of a type as itself if the call
+   * signalled it, also if its class is checked.
+   *
+   * @param <A> the class of the first exception
+   * @throws BifrostException if there is another failure
+   */
+  @SuppressWarnings({"unchecked", "NullAway"})
+  public final <A extends Exception> V claim(SignalType<A> first) throws A {
+    return (V) session.claim(this, first, first, first);
+  }
+
+  /**
+   * As {@link #claim(SignalType)}, for either of two exceptions.
+   *
+   * @param <A> the class of the first exception
+   * @param <B> the class of the second exception
+   * @throws BifrostException if there is another failure
+   */
+  @SuppressWarnings({"unchecked", "NullAway"})
+  public final <A extends Exception, B extends Exception> V claim(
+      SignalType<A> first, SignalType<B> second) throws A, B {
+    return (V) session.claim(this, first, second, second);
+  }
+
+  /**
+   * As {@link #claim(SignalType)}, for either of three exceptions.
+   *
+   * @param <A> the class of the first exception
+   * @param <B> the class of the second exception
+   * @param <C> the class of the third exception
+   * @throws BifrostException if there is another failure
+   */
+  @SuppressWarnings({"unchecked", "NullAway"})
+  public final <A extends Exception, B extends Exception, C extends Exception> V claim(
+      SignalType<A> first, SignalType<B> second, SignalType<C> third) throws A, B, C {
+    return (V) session.claim(this, first, second, third);
+  }
+
+  /**
    * Returns a future of Java for the value. The batch ends here; a thread of the session sends it
    * and awaits the answer. Later calls may use this stub at once.
    */

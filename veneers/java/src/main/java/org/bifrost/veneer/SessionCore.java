@@ -198,9 +198,28 @@ abstract class SessionCore {
     }
   }
 
-  /** Makes the exception of a signal: of the program's class, if there is one. */
+  /**
+   * As {@link #claim(Stub)}, with the exceptions that the caller declares. Those of unchecked
+   * classes are thrown as themselves in any case; those of checked classes only here.
+   */
+  <A extends Exception, B extends Exception, C extends Exception> @Nullable Object claim(
+      Stub stub, SignalType<A> first, SignalType<B> second, SignalType<C> third) throws A, B, C {
+    try {
+      return claim(stub);
+    } catch (SignalException thrown) {
+      thrown.declare(first);
+      thrown.declare(second);
+      thrown.declare(third);
+      throw thrown;
+    }
+  }
+
+  /**
+   * Makes the exception of a signal: of the program's class, if there is one. A checked one is the
+   * cause of a general one, since any claim can throw it.
+   */
   SignalException signalException(Failure failure, Failure.Signal signal) {
-    for (SignalType type : stubs().signals()) {
+    for (SignalType<?> type : stubs().signals()) {
       if (!type.signal().equals(signal.name())) {
         continue;
       }
@@ -215,9 +234,12 @@ abstract class SessionCore {
       }
       boolean isOne =
           values.stream().noneMatch(value -> value == Type.MISMATCH)
-              && (type instanceof SignalType.Many || types.size() == values.size());
+              && (type instanceof SignalType.Many<?> || types.size() == values.size());
       if (isOne) {
-        return type.make(failure, values);
+        Exception made = type.make(failure, values);
+        return made instanceof SignalException own
+            ? own
+            : new SignalException(failure, values, type, made);
       }
     }
     List<@Nullable Object> values = new ArrayList<>();

@@ -3,16 +3,19 @@ package org.bifrost.veneer;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
+import org.jspecify.annotations.Nullable;
 
 /**
- * A call signalled an exception. Generated code has a class below it for each exception of the
- * program.
+ * A call signalled an exception. Generated code has a class for each exception of the program:
+ * below this one, or below {@link CheckedSignalException}, and then an object of that class is the
+ * cause.
  */
 public class SignalException extends BifrostException {
   private static final long serialVersionUID = 1L;
 
   private final transient Failure.Signal signal;
   private final transient List<?> values;
+  private final transient @Nullable SignalType<?> checked;
 
   /**
    * Makes one; for generated code.
@@ -24,6 +27,24 @@ public class SignalException extends BifrostException {
     super(failure);
     signal = (Failure.Signal) failure.root();
     this.values = Collections.unmodifiableList(new ArrayList<>(values));
+    checked = null;
+  }
+
+  /** Makes the one that is thrown where nobody declares a checked one, its cause. */
+  SignalException(Failure failure, List<?> values, SignalType<?> checked, Exception cause) {
+    super(failure);
+    signal = (Failure.Signal) failure.root();
+    this.values = Collections.unmodifiableList(new ArrayList<>(values));
+    this.checked = checked;
+    initCause(cause);
+  }
+
+  /** Throws the checked exception behind this one, if it is of a type. */
+  @SuppressWarnings("unchecked")
+  final <E extends Exception> void declare(SignalType<E> type) throws E {
+    if (checked == type && getCause() instanceof Exception cause) {
+      throw (E) cause;
+    }
   }
 
   /** Returns the name of the exception in Theta. */

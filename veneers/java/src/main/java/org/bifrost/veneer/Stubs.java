@@ -18,12 +18,12 @@ public final class Stubs {
   private int @Nullable [][] basic;
   private int @Nullable [][] builtin;
   private int @Nullable [] operators;
-  private final Supplier<? extends List<? extends SignalType>> signals;
+  private final Supplier<? extends List<? extends SignalType<?>>> signals;
 
   private Stubs(
       byte[] digest,
       Supplier<String> json,
-      Supplier<? extends List<? extends SignalType>> signals) {
+      Supplier<? extends List<? extends SignalType<?>>> signals) {
     this.digest = digest;
     this.json = json;
     this.signals = signals;
@@ -46,7 +46,7 @@ public final class Stubs {
       int[][] basic,
       int[][] builtin,
       int[] operators,
-      Supplier<? extends List<? extends SignalType>> signals) {
+      Supplier<? extends List<? extends SignalType<?>>> signals) {
     byte[] bytes = HexFormat.of().parseHex(digest);
     if (bytes.length != DIGEST_BYTES) {
       throw new IllegalArgumentException("a digest has 32 bytes");
@@ -59,14 +59,14 @@ public final class Stubs {
   }
 
   /** Returns the constants of an interface by its description alone. */
-  static Stubs of(byte[] digest, Interface own, List<? extends SignalType> signals) {
+  static Stubs of(byte[] digest, Interface own, List<? extends SignalType<?>> signals) {
     Stubs stubs = new Stubs(digest, () -> "", () -> signals);
     stubs.described = own;
     return stubs;
   }
 
   /** Returns the types of the program's exceptions. */
-  List<? extends SignalType> signals() {
+  List<? extends SignalType<?>> signals() {
     return signals.get();
   }
 

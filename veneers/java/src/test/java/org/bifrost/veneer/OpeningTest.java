@@ -135,7 +135,7 @@ class OpeningTest {
       Options options = Database.options().withTimeout(Duration.ofMillis(400));
       try (Session session = Session.connect(server.at(scheme), options)) {
         assertEquals(0, visits(session));
-        server.signal("STOP");
+        server.stop();
         long begin = System.nanoTime();
         ClosedException told = assertThrows(ClosedException.class, () -> visits(session));
         assertInstanceOf(SocketTimeoutException.class, told.getCause(), told::toString);
@@ -144,7 +144,7 @@ class OpeningTest {
         assertThrows(
             ClosedException.class, () -> Session.connect(server.at(scheme), options).close());
       } finally {
-        server.signal("CONT");
+        server.resume();
       }
     }
   }

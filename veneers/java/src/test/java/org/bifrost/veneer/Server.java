@@ -107,8 +107,24 @@ final class Server implements AutoCloseable {
     return process.pid();
   }
 
-  /** Sends it a signal: {@code STOP}, {@code CONT}. */
-  void signal(String name) throws IOException, InterruptedException {
+  /** Stops it, and waits until each of its threads has stopped. */
+  void stop() throws IOException, InterruptedException {
+    signal("STOP");
+    try (Stream<Path> threads = Files.list(Path.of("/proc", Long.toString(pid()), "task"))) {
+      for (Path thread : threads.toList()) {
+        while (!Files.readString(thread.resolve("status")).contains("State:\tT")) {
+          Thread.sleep(1);
+        }
+      }
+    }
+  }
+
+  /** Lets it go on. */
+  void resume() throws IOException, InterruptedException {
+    signal("CONT");
+  }
+
+  private void signal(String name) throws IOException, InterruptedException {
     new ProcessBuilder("kill", "-" + name, Long.toString(pid())).inheritIO().start().waitFor();
   }
 

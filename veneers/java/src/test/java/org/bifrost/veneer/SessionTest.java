@@ -222,7 +222,7 @@ class SessionTest {
   @Test
   void aSecondThreadIsRefused() throws Exception {
     Int visits = db.fetch("bob").visits();
-    server.signal("STOP");
+    server.stop();
     Thread claiming = new Thread(visits::claim);
     claiming.start();
     while (claiming.getState() == Thread.State.NEW || s.counters().crossings() == 0) {
@@ -233,7 +233,7 @@ class SessionTest {
       Thread.onSpinWait();
     }
     IllegalStateException refused = assertThrows(IllegalStateException.class, s::exceptions);
-    server.signal("CONT");
+    server.resume();
     claiming.join();
     assertEquals("another thread uses the session", refused.getMessage());
     assertEquals(0, visits.claim());

@@ -128,7 +128,8 @@ public final class Actors {
   /** Theta: {@code bad_format} */
   public static final class BadFormat extends SignalException {
     /** The type. */
-    public static final SignalType.None TYPE = SignalType.none("bad_format", BadFormat::new);
+    public static final SignalType.None<BadFormat> TYPE =
+        SignalType.none("bad_format", BadFormat::new);
 
     private static final long serialVersionUID = 1L;
 
@@ -140,7 +141,7 @@ public final class Actors {
   /** Theta: {@code bounds} */
   public static final class Bounds extends SignalException {
     /** The type. */
-    public static final SignalType.None TYPE = SignalType.none("bounds", Bounds::new);
+    public static final SignalType.None<Bounds> TYPE = SignalType.none("bounds", Bounds::new);
 
     private static final long serialVersionUID = 1L;
 
@@ -152,7 +153,8 @@ public final class Actors {
   /** Theta: {@code illegal_char} */
   public static final class IllegalChar extends SignalException {
     /** The type. */
-    public static final SignalType.None TYPE = SignalType.none("illegal_char", IllegalChar::new);
+    public static final SignalType.None<IllegalChar> TYPE =
+        SignalType.none("illegal_char", IllegalChar::new);
 
     private static final long serialVersionUID = 1L;
 
@@ -168,7 +170,7 @@ public final class Actors {
    */
   public static final class Negative extends SignalException {
     /** The type. */
-    public static final SignalType.One<Int> TYPE =
+    public static final SignalType.One<Negative, Int> TYPE =
         SignalType.one("negative", Int.TYPE, Negative::new);
 
     private static final long serialVersionUID = 1L;
@@ -181,7 +183,8 @@ public final class Actors {
   /** Theta: {@code not_found} */
   public static final class NotFound extends SignalException {
     /** The type. */
-    public static final SignalType.None TYPE = SignalType.none("not_found", NotFound::new);
+    public static final SignalType.None<NotFound> TYPE =
+        SignalType.none("not_found", NotFound::new);
 
     private static final long serialVersionUID = 1L;
 
@@ -193,7 +196,8 @@ public final class Actors {
   /** Theta: {@code not_possible} */
   public static final class NotPossible extends SignalException {
     /** The type. */
-    public static final SignalType.None TYPE = SignalType.none("not_possible", NotPossible::new);
+    public static final SignalType.None<NotPossible> TYPE =
+        SignalType.none("not_possible", NotPossible::new);
 
     private static final long serialVersionUID = 1L;
 
@@ -205,7 +209,7 @@ public final class Actors {
   /** Theta: {@code overflow} */
   public static final class Overflow extends SignalException {
     /** The type. */
-    public static final SignalType.None TYPE = SignalType.none("overflow", Overflow::new);
+    public static final SignalType.None<Overflow> TYPE = SignalType.none("overflow", Overflow::new);
 
     private static final long serialVersionUID = 1L;
 
@@ -217,7 +221,7 @@ public final class Actors {
   /** Theta: {@code zero} */
   public static final class Zero extends SignalException {
     /** The type. */
-    public static final SignalType.None TYPE = SignalType.none("zero", Zero::new);
+    public static final SignalType.None<Zero> TYPE = SignalType.none("zero", Zero::new);
 
     private static final long serialVersionUID = 1L;
 

@@ -2964,7 +2964,8 @@ public final class Conformance {
   /** Theta: {@code bad_format} */
   public static final class BadFormat extends SignalException {
     /** The type. */
-    public static final SignalType.None TYPE = SignalType.none("bad_format", BadFormat::new);
+    public static final SignalType.None<BadFormat> TYPE =
+        SignalType.none("bad_format", BadFormat::new);
 
     private static final long serialVersionUID = 1L;
 
@@ -2976,7 +2977,7 @@ public final class Conformance {
   /** Theta: {@code bounds} */
   public static final class Bounds extends SignalException {
     /** The type. */
-    public static final SignalType.None TYPE = SignalType.none("bounds", Bounds::new);
+    public static final SignalType.None<Bounds> TYPE = SignalType.none("bounds", Bounds::new);
 
     private static final long serialVersionUID = 1L;
 
@@ -2988,7 +2989,7 @@ public final class Conformance {
   /** Theta: {@code empty} */
   public static final class Empty extends SignalException {
     /** The type. */
-    public static final SignalType.None TYPE = SignalType.none("empty", Empty::new);
+    public static final SignalType.None<Empty> TYPE = SignalType.none("empty", Empty::new);
 
     private static final long serialVersionUID = 1L;
 
@@ -3000,7 +3001,7 @@ public final class Conformance {
   /** Theta: {@code everything (bool, int, real, char, string)} */
   public static final class Everything extends SignalException {
     /** The type. */
-    public static final SignalType.Many TYPE =
+    public static final SignalType.Many<Everything> TYPE =
         SignalType.many(
             "everything",
             List.of(Bool.TYPE, Int.TYPE, Real.TYPE, Char.TYPE, Str.TYPE),
@@ -3041,7 +3042,8 @@ public final class Conformance {
   /** Theta: {@code illegal_char} */
   public static final class IllegalChar extends SignalException {
     /** The type. */
-    public static final SignalType.None TYPE = SignalType.none("illegal_char", IllegalChar::new);
+    public static final SignalType.None<IllegalChar> TYPE =
+        SignalType.none("illegal_char", IllegalChar::new);
 
     private static final long serialVersionUID = 1L;
 
@@ -3053,7 +3055,7 @@ public final class Conformance {
   /** Theta: {@code negative} */
   public static final class Negative extends SignalException {
     /** The type. */
-    public static final SignalType.None TYPE = SignalType.none("negative", Negative::new);
+    public static final SignalType.None<Negative> TYPE = SignalType.none("negative", Negative::new);
 
     private static final long serialVersionUID = 1L;
 
@@ -3069,7 +3071,7 @@ public final class Conformance {
    */
   public static final class NotFound extends SignalException {
     /** The type. */
-    public static final SignalType.Two<Str, Int> TYPE =
+    public static final SignalType.Two<NotFound, Str, Int> TYPE =
         SignalType.two("not_found", Str.TYPE, Int.TYPE, NotFound::new);
 
     private static final long serialVersionUID = 1L;
@@ -3082,7 +3084,8 @@ public final class Conformance {
   /** Theta: {@code not_possible} */
   public static final class NotPossible extends SignalException {
     /** The type. */
-    public static final SignalType.None TYPE = SignalType.none("not_possible", NotPossible::new);
+    public static final SignalType.None<NotPossible> TYPE =
+        SignalType.none("not_possible", NotPossible::new);
 
     private static final long serialVersionUID = 1L;
 
@@ -3094,7 +3097,7 @@ public final class Conformance {
   /** Theta: {@code nothing} */
   public static final class Nothing extends SignalException {
     /** The type. */
-    public static final SignalType.None TYPE = SignalType.none("nothing", Nothing::new);
+    public static final SignalType.None<Nothing> TYPE = SignalType.none("nothing", Nothing::new);
 
     private static final long serialVersionUID = 1L;
 
@@ -3106,7 +3109,7 @@ public final class Conformance {
   /** Theta: {@code odd (int)} */
   public static final class Odd extends SignalException {
     /** The type. */
-    public static final SignalType.One<Int> TYPE = SignalType.one("odd", Int.TYPE, Odd::new);
+    public static final SignalType.One<Odd, Int> TYPE = SignalType.one("odd", Int.TYPE, Odd::new);
 
     private static final long serialVersionUID = 1L;
 
@@ -3123,7 +3126,7 @@ public final class Conformance {
   /** Theta: {@code overflow} */
   public static final class Overflow extends SignalException {
     /** The type. */
-    public static final SignalType.None TYPE = SignalType.none("overflow", Overflow::new);
+    public static final SignalType.None<Overflow> TYPE = SignalType.none("overflow", Overflow::new);
 
     private static final long serialVersionUID = 1L;
 
@@ -3135,7 +3138,7 @@ public final class Conformance {
   /** Theta: {@code rejected (Item, int, struct[x: int, y: int])} */
   public static final class Rejected extends SignalException {
     /** The type. */
-    public static final SignalType.Many TYPE =
+    public static final SignalType.Many<Rejected> TYPE =
         SignalType.many("rejected", List.of(Item.TYPE, Int.TYPE, SpotRef.TYPE), Rejected::new);
 
     private static final long serialVersionUID = 1L;
@@ -3163,7 +3166,7 @@ public final class Conformance {
   /** Theta: {@code third} */
   public static final class Third extends SignalException {
     /** The type. */
-    public static final SignalType.None TYPE = SignalType.none("third", Third::new);
+    public static final SignalType.None<Third> TYPE = SignalType.none("third", Third::new);
 
     private static final long serialVersionUID = 1L;
 
@@ -3175,7 +3178,8 @@ public final class Conformance {
   /** Theta: {@code wrong_tag} */
   public static final class WrongTag extends SignalException {
     /** The type. */
-    public static final SignalType.None TYPE = SignalType.none("wrong_tag", WrongTag::new);
+    public static final SignalType.None<WrongTag> TYPE =
+        SignalType.none("wrong_tag", WrongTag::new);
 
     private static final long serialVersionUID = 1L;
 
@@ -3187,7 +3191,7 @@ public final class Conformance {
   /** Theta: {@code zero} */
   public static final class Zero extends SignalException {
     /** The type. */
-    public static final SignalType.None TYPE = SignalType.none("zero", Zero::new);
+    public static final SignalType.None<Zero> TYPE = SignalType.none("zero", Zero::new);
 
     private static final long serialVersionUID = 1L;
 

@@ -859,7 +859,8 @@ public final class Database {
   /** Theta: {@code bad_format} */
   public static final class BadFormat extends SignalException {
     /** The type. */
-    public static final SignalType.None TYPE = SignalType.none("bad_format", BadFormat::new);
+    public static final SignalType.None<BadFormat> TYPE =
+        SignalType.none("bad_format", BadFormat::new);
 
     private static final long serialVersionUID = 1L;
 
@@ -871,7 +872,7 @@ public final class Database {
   /** Theta: {@code bounds} */
   public static final class Bounds extends SignalException {
     /** The type. */
-    public static final SignalType.None TYPE = SignalType.none("bounds", Bounds::new);
+    public static final SignalType.None<Bounds> TYPE = SignalType.none("bounds", Bounds::new);
 
     private static final long serialVersionUID = 1L;
 
@@ -883,7 +884,8 @@ public final class Database {
   /** Theta: {@code illegal_char} */
   public static final class IllegalChar extends SignalException {
     /** The type. */
-    public static final SignalType.None TYPE = SignalType.none("illegal_char", IllegalChar::new);
+    public static final SignalType.None<IllegalChar> TYPE =
+        SignalType.none("illegal_char", IllegalChar::new);
 
     private static final long serialVersionUID = 1L;
 
@@ -895,7 +897,7 @@ public final class Database {
   /** Theta: {@code negative} */
   public static final class Negative extends SignalException {
     /** The type. */
-    public static final SignalType.None TYPE = SignalType.none("negative", Negative::new);
+    public static final SignalType.None<Negative> TYPE = SignalType.none("negative", Negative::new);
 
     private static final long serialVersionUID = 1L;
 
@@ -907,7 +909,8 @@ public final class Database {
   /** Theta: {@code not_found} */
   public static final class NotFound extends SignalException {
     /** The type. */
-    public static final SignalType.None TYPE = SignalType.none("not_found", NotFound::new);
+    public static final SignalType.None<NotFound> TYPE =
+        SignalType.none("not_found", NotFound::new);
 
     private static final long serialVersionUID = 1L;
 
@@ -919,7 +922,8 @@ public final class Database {
   /** Theta: {@code not_possible} */
   public static final class NotPossible extends SignalException {
     /** The type. */
-    public static final SignalType.None TYPE = SignalType.none("not_possible", NotPossible::new);
+    public static final SignalType.None<NotPossible> TYPE =
+        SignalType.none("not_possible", NotPossible::new);
 
     private static final long serialVersionUID = 1L;
 
@@ -931,7 +935,7 @@ public final class Database {
   /** Theta: {@code overflow} */
   public static final class Overflow extends SignalException {
     /** The type. */
-    public static final SignalType.None TYPE = SignalType.none("overflow", Overflow::new);
+    public static final SignalType.None<Overflow> TYPE = SignalType.none("overflow", Overflow::new);
 
     private static final long serialVersionUID = 1L;
 
@@ -943,7 +947,7 @@ public final class Database {
   /** Theta: {@code zero} */
   public static final class Zero extends SignalException {
     /** The type. */
-    public static final SignalType.None TYPE = SignalType.none("zero", Zero::new);
+    public static final SignalType.None<Zero> TYPE = SignalType.none("zero", Zero::new);
 
     private static final long serialVersionUID = 1L;
 

@@ -483,7 +483,8 @@ public final class Hermitage {
   /** Theta: {@code bad_format} */
   public static final class BadFormat extends SignalException {
     /** The type. */
-    public static final SignalType.None TYPE = SignalType.none("bad_format", BadFormat::new);
+    public static final SignalType.None<BadFormat> TYPE =
+        SignalType.none("bad_format", BadFormat::new);
 
     private static final long serialVersionUID = 1L;
 
@@ -495,7 +496,7 @@ public final class Hermitage {
   /** Theta: {@code bounds} */
   public static final class Bounds extends SignalException {
     /** The type. */
-    public static final SignalType.None TYPE = SignalType.none("bounds", Bounds::new);
+    public static final SignalType.None<Bounds> TYPE = SignalType.none("bounds", Bounds::new);
 
     private static final long serialVersionUID = 1L;
 
@@ -507,7 +508,7 @@ public final class Hermitage {
   /** Theta: {@code duplicate (int)} */
   public static final class Duplicate extends SignalException {
     /** The type. */
-    public static final SignalType.One<Int> TYPE =
+    public static final SignalType.One<Duplicate, Int> TYPE =
         SignalType.one("duplicate", Int.TYPE, Duplicate::new);
 
     private static final long serialVersionUID = 1L;
@@ -525,7 +526,8 @@ public final class Hermitage {
   /** Theta: {@code illegal_char} */
   public static final class IllegalChar extends SignalException {
     /** The type. */
-    public static final SignalType.None TYPE = SignalType.none("illegal_char", IllegalChar::new);
+    public static final SignalType.None<IllegalChar> TYPE =
+        SignalType.none("illegal_char", IllegalChar::new);
 
     private static final long serialVersionUID = 1L;
 
@@ -537,7 +539,7 @@ public final class Hermitage {
   /** Theta: {@code negative} */
   public static final class Negative extends SignalException {
     /** The type. */
-    public static final SignalType.None TYPE = SignalType.none("negative", Negative::new);
+    public static final SignalType.None<Negative> TYPE = SignalType.none("negative", Negative::new);
 
     private static final long serialVersionUID = 1L;
 
@@ -553,7 +555,7 @@ public final class Hermitage {
    */
   public static final class NotFound extends SignalException {
     /** The type. */
-    public static final SignalType.One<Int> TYPE =
+    public static final SignalType.One<NotFound, Int> TYPE =
         SignalType.one("not_found", Int.TYPE, NotFound::new);
 
     private static final long serialVersionUID = 1L;
@@ -566,7 +568,8 @@ public final class Hermitage {
   /** Theta: {@code not_possible} */
   public static final class NotPossible extends SignalException {
     /** The type. */
-    public static final SignalType.None TYPE = SignalType.none("not_possible", NotPossible::new);
+    public static final SignalType.None<NotPossible> TYPE =
+        SignalType.none("not_possible", NotPossible::new);
 
     private static final long serialVersionUID = 1L;
 
@@ -578,7 +581,7 @@ public final class Hermitage {
   /** Theta: {@code overflow} */
   public static final class Overflow extends SignalException {
     /** The type. */
-    public static final SignalType.None TYPE = SignalType.none("overflow", Overflow::new);
+    public static final SignalType.None<Overflow> TYPE = SignalType.none("overflow", Overflow::new);
 
     private static final long serialVersionUID = 1L;
 
@@ -590,7 +593,7 @@ public final class Hermitage {
   /** Theta: {@code zero} */
   public static final class Zero extends SignalException {
     /** The type. */
-    public static final SignalType.None TYPE = SignalType.none("zero", Zero::new);
+    public static final SignalType.None<Zero> TYPE = SignalType.none("zero", Zero::new);
 
     private static final long serialVersionUID = 1L;
 

@@ -806,7 +806,8 @@ public final class Vectors {
   /** Theta: {@code bad_format} */
   public static final class BadFormat extends SignalException {
     /** The type. */
-    public static final SignalType.None TYPE = SignalType.none("bad_format", BadFormat::new);
+    public static final SignalType.None<BadFormat> TYPE =
+        SignalType.none("bad_format", BadFormat::new);
 
     private static final long serialVersionUID = 1L;
 
@@ -818,7 +819,7 @@ public final class Vectors {
   /** Theta: {@code bounds} */
   public static final class Bounds extends SignalException {
     /** The type. */
-    public static final SignalType.None TYPE = SignalType.none("bounds", Bounds::new);
+    public static final SignalType.None<Bounds> TYPE = SignalType.none("bounds", Bounds::new);
 
     private static final long serialVersionUID = 1L;
 
@@ -830,7 +831,7 @@ public final class Vectors {
   /** Theta: {@code empty} */
   public static final class Empty extends SignalException {
     /** The type. */
-    public static final SignalType.None TYPE = SignalType.none("empty", Empty::new);
+    public static final SignalType.None<Empty> TYPE = SignalType.none("empty", Empty::new);
 
     private static final long serialVersionUID = 1L;
 
@@ -842,7 +843,7 @@ public final class Vectors {
   /** Theta: {@code exists (string, int)} */
   public static final class Exists extends SignalException {
     /** The type. */
-    public static final SignalType.Two<Str, Int> TYPE =
+    public static final SignalType.Two<Exists, Str, Int> TYPE =
         SignalType.two("exists", Str.TYPE, Int.TYPE, Exists::new);
 
     private static final long serialVersionUID = 1L;
@@ -865,7 +866,8 @@ public final class Vectors {
   /** Theta: {@code illegal_char} */
   public static final class IllegalChar extends SignalException {
     /** The type. */
-    public static final SignalType.None TYPE = SignalType.none("illegal_char", IllegalChar::new);
+    public static final SignalType.None<IllegalChar> TYPE =
+        SignalType.none("illegal_char", IllegalChar::new);
 
     private static final long serialVersionUID = 1L;
 
@@ -877,7 +879,7 @@ public final class Vectors {
   /** Theta: {@code negative} */
   public static final class Negative extends SignalException {
     /** The type. */
-    public static final SignalType.None TYPE = SignalType.none("negative", Negative::new);
+    public static final SignalType.None<Negative> TYPE = SignalType.none("negative", Negative::new);
 
     private static final long serialVersionUID = 1L;
 
@@ -889,7 +891,7 @@ public final class Vectors {
   /** Theta: {@code no_title} */
   public static final class NoTitle extends SignalException {
     /** The type. */
-    public static final SignalType.None TYPE = SignalType.none("no_title", NoTitle::new);
+    public static final SignalType.None<NoTitle> TYPE = SignalType.none("no_title", NoTitle::new);
 
     private static final long serialVersionUID = 1L;
 
@@ -901,7 +903,8 @@ public final class Vectors {
   /** Theta: {@code not_found} */
   public static final class NotFound extends SignalException {
     /** The type. */
-    public static final SignalType.None TYPE = SignalType.none("not_found", NotFound::new);
+    public static final SignalType.None<NotFound> TYPE =
+        SignalType.none("not_found", NotFound::new);
 
     private static final long serialVersionUID = 1L;
 
@@ -913,7 +916,8 @@ public final class Vectors {
   /** Theta: {@code not_possible} */
   public static final class NotPossible extends SignalException {
     /** The type. */
-    public static final SignalType.None TYPE = SignalType.none("not_possible", NotPossible::new);
+    public static final SignalType.None<NotPossible> TYPE =
+        SignalType.none("not_possible", NotPossible::new);
 
     private static final long serialVersionUID = 1L;
 
@@ -925,7 +929,7 @@ public final class Vectors {
   /** Theta: {@code overflow} */
   public static final class Overflow extends SignalException {
     /** The type. */
-    public static final SignalType.None TYPE = SignalType.none("overflow", Overflow::new);
+    public static final SignalType.None<Overflow> TYPE = SignalType.none("overflow", Overflow::new);
 
     private static final long serialVersionUID = 1L;
 
@@ -937,7 +941,7 @@ public final class Vectors {
   /** Theta: {@code zero} */
   public static final class Zero extends SignalException {
     /** The type. */
-    public static final SignalType.None TYPE = SignalType.none("zero", Zero::new);
+    public static final SignalType.None<Zero> TYPE = SignalType.none("zero", Zero::new);
 
     private static final long serialVersionUID = 1L;
 
