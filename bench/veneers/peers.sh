@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Installs the peers of `bifrost bench veneers` below the checkout's `target/peers`: programs of gRPC and Cap'n Proto in
-# C++, which are compiled with Debian's libraries, and packages of PyPI, npm, Maven Central and Go with
-# the versions of the lists here.
+# C++, which are compiled with Debian's libraries, packages of PyPI, npm, Maven Central and Go with
+# the versions of the lists here, and clients of Redis.
 #
 #   peers.sh                  all that can be had here; says what is missing for the others
-#   peers.sh PEER...          those: grpc capnp grpcio pycapnp grpc-js capnweb grpc-java grpc-go; fails if
-#                             one cannot be had
+#   peers.sh PEER...          those: grpc capnp grpcio pycapnp grpc-js capnweb grpc-java grpc-go redis-perl
+#                             redis-tcl redis-elisp; fails if one cannot be had
 #
 # BIFROST_PEERS is another folder. A peer that is installed and whose sources are the same is left as it is.
 set -euo pipefail
@@ -128,6 +128,28 @@ grpc_go() {
     lacks grpc-go "Go cannot build bench/veneers/go"
 }
 
+# Redis, with a client in Perl, Tcl or Emacs Lisp.
+redis() {
+  case "$1" in
+    redis-perl)
+      { programs redis-server redis-cli perl && perl -MRedis -e 1 2>/dev/null; } ||
+        lacks "$1" "apt-get install redis-server libredis-perl" || return
+      same "$peers/$1" redis redis/peer.sh redis/redis.pl && return
+      ;;
+    redis-tcl)
+      programs redis-server redis-cli tclsh || lacks "$1" "apt-get install redis-server tcl" || return
+      same "$peers/$1" redis redis/peer.sh redis/redis.tcl && return
+      ;;
+    redis-elisp)
+      programs redis-server redis-cli emacs || lacks "$1" "apt-get install redis-server emacs-nox" || return
+      same "$peers/$1" redis redis/peer.sh redis/redis.el && return
+      emacs -Q --batch -f batch-byte-compile "$build/redis/redis.el" >&2 ||
+        lacks "$1" "Emacs cannot compile bench/veneers/redis/redis.el" || return
+      ;;
+  esac
+  script "$1" "bash '$build/redis/peer.sh'"
+}
+
 install() {
   case "$1" in
     grpc | capnp) "$1" ;;
@@ -135,12 +157,14 @@ install() {
     grpc-js | capnweb) node "$1" ;;
     grpc-java) java "$1" ;;
     grpc-go) grpc_go ;;
+    redis-perl | redis-tcl | redis-elisp) redis "$1" ;;
     *) lacks "$1" "there is no such peer" ;;
   esac
 }
 
 failed=0
-for peer in "${@:-grpc capnp grpcio pycapnp grpc-js capnweb grpc-java grpc-go}"; do
+all="grpc capnp grpcio pycapnp grpc-js capnweb grpc-java grpc-go redis-perl redis-tcl redis-elisp"
+for peer in "${@:-$all}"; do
   # Without arguments it is one word with all names.
   for name in $peer; do
     if install "$name"; then echo "$name: installed"; else failed=1; fi

@@ -18,10 +18,11 @@ step() {
 
 rm -rf "$target"
 mkdir -p "$target/checked"
-cp bifrost.el "$target/checked"
+cp bifrost.el bench/bench.el "$target/checked"
 # Every warning of the compiler and of checkdoc is an error.
-step emacs -Q --batch --eval '(setq byte-compile-error-on-warn t)' -f batch-byte-compile "$target/checked/bifrost.el"
-step emacs -Q --batch -l tests/checked.el bifrost.el bench/calls.el
+step emacs -Q --batch -L "$target/checked" --eval '(setq byte-compile-error-on-warn t)' -f batch-byte-compile \
+  "$target/checked/bifrost.el" "$target/checked/bench.el"
+step emacs -Q --batch -l tests/checked.el bifrost.el bench/bench.el
 export BIFROST_ELISP_PACKAGES="$target/packages"
 step emacs -Q --batch --eval "(progn (require 'package) (setq package-user-dir \"$BIFROST_ELISP_PACKAGES\")
   (package-initialize) (package-install-file \"bifrost.el\"))"

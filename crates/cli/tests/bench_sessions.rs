@@ -75,7 +75,7 @@ fn client_libraries_are_measured_beside_the_peers_that_are_installed() {
     let lines = figures(&[
         "veneers",
         "--languages",
-        "rust,python",
+        "rust,python,perl,tcl,elisp",
         "--quick",
         "--veneers",
         VENEERS,
@@ -83,14 +83,21 @@ fn client_libraries_are_measured_beside_the_peers_that_are_installed() {
         PEERS,
     ]);
     let cases = ["record", "null", "pair", "two", "batch", "table"];
-    for (language, peers) in [("rust", ["grpc", "capnp"]), ("python", ["grpcio", "pycapnp"])] {
+    let languages: [(&str, &[&str], &[&str]); 5] = [
+        ("rust", &["grpc", "capnp"], &["raw"]),
+        ("python", &["grpcio", "pycapnp"], &["raw"]),
+        ("perl", &["redis-perl"], &["raw", "socket"]),
+        ("tcl", &["redis-tcl"], &["raw", "socket"]),
+        ("elisp", &["redis-elisp"], &["raw", "socket"]),
+    ];
+    for (language, peers, alone) in languages {
         let of = |case: &str, peer: &str| find(&lines, case, peer, Some(language));
-        for case in cases.iter().chain(&["raw"]) {
+        for case in cases.iter().chain(alone) {
             assert!(value(of(case, "bifrost")) > 1.0, "{lines:?}");
         }
         let missing: Vec<&Value> =
             lines.iter().filter(|line| line["way"] == language && line["missing"].is_string()).collect();
-        for peer in peers {
+        for &peer in peers {
             if missing.iter().any(|line| line["peer"] == peer) {
                 continue;
             }
@@ -108,12 +115,21 @@ fn client_libraries_are_measured_beside_the_peers_that_are_installed() {
                 .as_str()
                 .is_some_and(|target| target.starts_with(&format!("{language}: the best peer")))
         });
-        // Three ratios, in medians and in least values.
-        assert_eq!(targets.count(), if missing.len() == 2 { 0 } else { 6 }, "{lines:?}");
+        // Three ratios, in medians and in least values; none to clients of Redis.
+        let ratios = if alone.len() == 2 || missing.len() == peers.len() { 0 } else { 6 };
+        assert_eq!(targets.count(), ratios, "{lines:?}");
     }
     for figure in ["median", "least"] {
-        let name = format!("python: a pair beyond the raw socket, {figure}");
-        assert!(lines.iter().any(|line| line["target"] == name.as_str()), "{lines:?}");
+        for (language, what) in [
+            ("python", "a pair beyond the raw socket"),
+            ("perl", "a pair beyond the raw socket"),
+            ("perl", "a call in a batch of 1,000 beyond the socket"),
+            ("tcl", "a call in a batch of 1,000 beyond the socket"),
+            ("elisp", "a call in a batch of 1,000 beyond the socket"),
+        ] {
+            let name = format!("{language}: {what}, {figure}");
+            assert!(lines.iter().any(|line| line["target"] == name.as_str()), "{lines:?}");
+        }
     }
 }
 
@@ -142,7 +158,7 @@ fn peers_are_measured_without_the_library_of_their_language() {
 #[test]
 fn what_is_not_installed_is_named_with_the_remedy() {
     let output = bifrost()
-        .args(["bench", "veneers", "--languages", "c,python-native,typescript", "--quick"])
+        .args(["bench", "veneers", "--languages", "c,python-native,typescript,perl,tcl,elisp", "--quick"])
         .args(["--veneers", "none", "--peers", "none"])
         .output()
         .unwrap();
@@ -155,6 +171,10 @@ fn what_is_not_installed_is_named_with_the_remedy() {
         "grpcio: not installed: apt-get install python3 python3-venv g++ protobuf-compiler-grpc libgrpc++-dev \
          libprotobuf-dev; bench/veneers/peers.sh grpc grpcio\n",
         "capnweb: not installed: apt-get install nodejs npm; bench/veneers/peers.sh capnweb\n",
+        "bifrost: not measured: there is no `none/tcl/bench/run`",
+        "redis-perl: not installed: apt-get install redis-server libredis-perl; bench/veneers/peers.sh redis-perl\n",
+        "redis-tcl: not installed: apt-get install redis-server tcl; bench/veneers/peers.sh redis-tcl\n",
+        "redis-elisp: not installed: apt-get install redis-server emacs-nox; bench/veneers/peers.sh redis-elisp\n",
     ] {
         assert!(said.contains(line), "{said}");
     }
@@ -179,7 +199,19 @@ fn the_script_of_peers_names_what_is_missing() {
     };
     let all = run(&[]);
     assert!(all.status.success() && all.stdout.is_empty(), "{}{}", stdout(&all), stderr(&all));
-    for peer in ["grpc", "capnp", "grpcio", "pycapnp", "grpc-js", "capnweb", "grpc-java", "grpc-go"] {
+    for peer in [
+        "grpc",
+        "capnp",
+        "grpcio",
+        "pycapnp",
+        "grpc-js",
+        "capnweb",
+        "grpc-java",
+        "grpc-go",
+        "redis-perl",
+        "redis-tcl",
+        "redis-elisp",
+    ] {
         assert!(
             stderr(&all).contains(&format!("{peer}: not installed: apt-get install ")),
             "{}",

@@ -7,6 +7,7 @@ use indicatif::ProgressBar;
 
 use super::super::common::Failed;
 use super::super::report::Case;
+use super::Language;
 use super::subject::{OURS, Step, Subject};
 
 /// The sizes of a measurement.
@@ -23,18 +24,18 @@ pub struct Plan {
 /// # Errors
 /// A subject fails, or gives another result than it must.
 pub fn measure(
-    language: &'static str,
+    language: Language,
     subjects: &mut [Box<dyn Subject>],
     plan: Plan,
     bar: &ProgressBar,
 ) -> Result<Vec<Case>, Failed> {
     let mut cases: Vec<Case> = Vec::new();
+    let called = language.name();
     for step in Step::ALL {
-        bar.set_message(format!("{language}: {}", step.name()));
-        let count = step.count() / plan.part;
-        // The socket is measured once in each language, by its client.
+        bar.set_message(format!("{called}: {}", step.name()));
+        let count = step.count(language) / plan.part;
         let mut taking: Vec<&mut Box<dyn Subject>> =
-            subjects.iter_mut().filter(|subject| step != Step::Raw || subject.name() == OURS).collect();
+            subjects.iter_mut().filter(|subject| step.is_of(language, subject.name())).collect();
         let mut samples = vec![Vec::new(); taking.len()];
         for round in 0..=plan.rounds {
             let mut order: Vec<usize> = (0..taking.len()).collect();
@@ -43,7 +44,7 @@ pub fn measure(
             }
             for at in order {
                 let name = taking[at].name();
-                let failed = |why: String| format!("{language}: {name}, {}: {why}", step.name());
+                let failed = |why: String| format!("{called}: {name}, {}: {why}", step.name());
                 let (ns, result) = taking[at].run(step, count).map_err(|why| failed(why.to_string()))?;
                 let expected = step.result(count);
                 if result != expected {
@@ -58,7 +59,7 @@ pub fn measure(
         let first = cases.len();
         for (subject, samples) in taking.iter().zip(&mut samples) {
             let case = Case::new(step.name(), count.into(), "ns", samples);
-            let case = case.part_of("veneers").of(subject.name()).by(language);
+            let case = case.part_of("veneers").of(subject.name()).by(called);
             let ours = cases.get(first).filter(|ours| ours.peer == OURS);
             let case = match ours {
                 Some(ours) => case.beside(ours),
@@ -74,11 +75,17 @@ pub fn measure(
 pub fn print(language: &str, cases: &[Case]) {
     let bold = anstyle::Style::new().bold();
     anstream::println!("\n{bold}Figures of {language}, in ns of a call or row{bold:#}");
-    anstream::println!("  {:<8} {:<9} {:>12} {:>12}   of ours: median, least", "case", "", "median", "least");
+    anstream::println!(
+        "  {:<8} {:<11} {:>12} {:>12}   of ours: median, least",
+        "case",
+        "",
+        "median",
+        "least"
+    );
     for case in cases {
         let times = |ratio: Option<f64>| ratio.map_or(String::new(), |ratio| format!("{ratio:.2} x"));
         let line = format!(
-            "  {:<8} {:<9} {:>12.1} {:>12.1} {:>12} {:>12}",
+            "  {:<8} {:<11} {:>12.1} {:>12.1} {:>12} {:>12}",
             case.case,
             case.peer,
             case.value,
@@ -117,7 +124,7 @@ mod tests {
         let plan = Plan { rounds: 2, part: 10 };
         let bar = ProgressBar::hidden();
         let mut subjects = [known(OURS, 2.0, 0), known("other", 30.0, 0)];
-        let cases = measure("c", &mut subjects, plan, &bar).unwrap();
+        let cases = measure(Language::C, &mut subjects, plan, &bar).unwrap();
         // Six cases of both, and the raw socket.
         assert_eq!(cases.len(), 13);
         assert_eq!(turns.borrow()[..6], [OURS, "other", "other", OURS, OURS, "other"]);
@@ -126,10 +133,17 @@ mod tests {
         assert_eq!((cases[12].case.as_str(), cases[12].peer), ("raw", OURS));
 
         // Without ours there is nothing to compare with.
-        let cases = measure("c", &mut [known("other", 30.0, 0)], plan, &bar).unwrap();
+        let cases = measure(Language::C, &mut [known("other", 30.0, 0)], plan, &bar).unwrap();
         assert!(cases.len() == 6 && cases.iter().all(|case| case.times_ours.is_none()));
 
-        let wrong = measure("c", &mut [known(OURS, 2.0, 1)], plan, &bar).unwrap_err();
+        // Batches over the text form are shorter, and written by hand, too.
+        let mut subjects = [known(OURS, 2.0, 0), known("other", 30.0, 0)];
+        let cases = measure(Language::Perl, &mut subjects, plan, &bar).unwrap();
+        let by_hand: Vec<&Case> = cases.iter().filter(|case| case.case == "socket").collect();
+        assert!(by_hand.len() == 1 && by_hand[0].peer == OURS && by_hand[0].n == 100);
+        assert!(cases.iter().all(|case| case.case != "batch" || case.n == 100));
+
+        let wrong = measure(Language::C, &mut [known(OURS, 2.0, 1)], plan, &bar).unwrap_err();
         assert_eq!(wrong.to_string(), "c: bifrost, record: the result is 4951, not 4950");
     }
 }

@@ -52,6 +52,12 @@ pub enum Language {
     Java,
     /// Go
     Go,
+    /// Perl, over the text form
+    Perl,
+    /// Tcl, over the text form
+    Tcl,
+    /// Emacs Lisp, over the text form
+    Elisp,
 }
 
 impl Language {
@@ -65,7 +71,15 @@ impl Language {
             Language::Typescript => "typescript",
             Language::Java => "java",
             Language::Go => "go",
+            Language::Perl => "perl",
+            Language::Tcl => "tcl",
+            Language::Elisp => "elisp",
         }
+    }
+
+    /// Returns true if its client library speaks the text form.
+    fn is_text(self) -> bool {
+        matches!(self, Language::Perl | Language::Tcl | Language::Elisp)
     }
 
     /// Returns its folder among the languages.
@@ -76,17 +90,21 @@ impl Language {
         }
     }
 
-    /// Returns the address of its server, in a folder.
-    fn address(self, folder: &Path) -> String {
+    /// Starts its server in a folder. Tcl has no unix sockets.
+    fn serve(self, folder: &Path) -> std::io::Result<ServerProcess> {
         let socket = folder.join("server");
-        match self {
-            Language::PythonNative => format!("shm://{}", socket.display()),
-            _ => format!("unix://{}", socket.display()),
-        }
+        let (at, more) = match self {
+            Language::PythonNative => (format!("shm://{}", socket.display()), None),
+            Language::Tcl => ("tcp://127.0.0.1:0".to_owned(), Some("--anonymous-loopback")),
+            _ => (format!("unix://{}", socket.display()), None),
+        };
+        let arguments: Vec<&str> = ["--listen", &at].into_iter().chain(more).collect();
+        ServerProcess::start(folder, PROGRAM, &arguments)
     }
 
     /// Returns the peers: gRPC, and the one that pipelines best, if there is one. Those of C++ are
-    /// C's and Rust's too, since all three are machine code without a collector.
+    /// C's and Rust's too, since all three are machine code without a collector. Languages with the
+    /// text form have neither, and are beside a client of Redis.
     fn peers(self) -> &'static [Peer] {
         match self {
             Language::Rust | Language::C | Language::Cpp => &[Peer::Grpc, Peer::Capnp],
@@ -94,6 +112,9 @@ impl Language {
             Language::Typescript => &[Peer::GrpcJs, Peer::Capnweb],
             Language::Java => &[Peer::GrpcJava],
             Language::Go => &[Peer::GrpcGo],
+            Language::Perl => &[Peer::RedisPerl],
+            Language::Tcl => &[Peer::RedisTcl],
+            Language::Elisp => &[Peer::RedisElisp],
         }
     }
 }
@@ -108,7 +129,8 @@ them.
 
 Examples:
   bifrost bench veneers
-  bifrost bench veneers --languages python,typescript --json veneers.jsonl")]
+  bifrost bench veneers --languages python,typescript --json veneers.jsonl
+  bifrost bench veneers --languages perl,tcl,elisp")]
 pub struct Args {
     /// The languages [default: all]
     #[arg(long, value_delimiter = ',', value_name = "LANGUAGE")]
@@ -158,8 +180,7 @@ pub fn run(args: &Args) -> Result<(), Failed> {
         let name = language.name();
         bar.set_message(format!("{name}: starting"));
         let place = tempfile::tempdir()?;
-        let at = language.address(place.path());
-        let server = ServerProcess::start(place.path(), PROGRAM, &["--listen", &at])?;
+        let server = language.serve(place.path())?;
         let (mut subjects, mut missing): (Vec<Box<dyn Subject>>, _) = (Vec::new(), Vec::new());
         let mut left_out = |peer, why: Failed| {
             missing.push(Missing { bench: "veneers", way: name, peer, missing: why.to_string() });
@@ -174,7 +195,7 @@ pub fn run(args: &Args) -> Result<(), Failed> {
                 false => left_out(peer.name(), peer.remedy().into()),
             }
         }
-        let cases = contest::measure(name, &mut subjects, plan, &bar)?;
+        let cases = contest::measure(language, &mut subjects, plan, &bar)?;
         bar.suspend(|| {
             contest::print(name, &cases);
             for Missing { peer, missing, .. } in &missing {

@@ -1,4 +1,4 @@
-//! The peers: gRPC, and the systems that pipeline calls. `bench/veneers` has their programs.
+//! The peers: gRPC, the systems that pipeline calls, and Redis. `bench/veneers` has their programs.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -30,6 +30,12 @@ pub enum Peer {
     GrpcJava,
     /// gRPC for Go
     GrpcGo,
+    /// Redis, by its client for Perl
+    RedisPerl,
+    /// Redis, by a client in Tcl
+    RedisTcl,
+    /// Redis, by a client in Emacs Lisp
+    RedisElisp,
 }
 
 impl Peer {
@@ -44,6 +50,9 @@ impl Peer {
             Peer::Capnweb => "capnweb",
             Peer::GrpcJava => "grpc-java",
             Peer::GrpcGo => "grpc-go",
+            Peer::RedisPerl => "redis-perl",
+            Peer::RedisTcl => "redis-tcl",
+            Peer::RedisElisp => "redis-elisp",
         }
     }
 
@@ -53,7 +62,7 @@ impl Peer {
         match self {
             Peer::Grpc | Peer::Grpcio | Peer::GrpcJs | Peer::GrpcJava => Peer::Grpc,
             Peer::Capnp | Peer::Pycapnp => Peer::Capnp,
-            Peer::Capnweb | Peer::GrpcGo => self,
+            Peer::Capnweb | Peer::GrpcGo | Peer::RedisPerl | Peer::RedisTcl | Peer::RedisElisp => self,
         }
     }
 
@@ -66,6 +75,9 @@ impl Peer {
             Peer::GrpcJs | Peer::Capnweb => "nodejs npm",
             Peer::GrpcJava => "maven openjdk-17-jdk-headless",
             Peer::GrpcGo => "golang-go protobuf-compiler",
+            Peer::RedisPerl => "redis-server libredis-perl",
+            Peer::RedisTcl => "redis-server tcl",
+            Peer::RedisElisp => "redis-server emacs-nox",
         }
     }
 
@@ -90,7 +102,8 @@ impl Peer {
         }
     }
 
-    /// Starts its server at a unix socket in `place`, and its client.
+    /// Starts its server at a unix socket in `place`, and its client. For Tcl, which has no unix
+    /// sockets, the server is at a port, too.
     ///
     /// # Errors
     /// One of them does not start.
@@ -128,6 +141,9 @@ mod tests {
             Peer::Capnweb,
             Peer::GrpcJava,
             Peer::GrpcGo,
+            Peer::RedisPerl,
+            Peer::RedisTcl,
+            Peer::RedisElisp,
         ];
         assert!(script.contains(&all.map(Peer::name).join(" ")));
         for peer in all {

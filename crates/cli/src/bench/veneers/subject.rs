@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::super::common::Failed;
 use super::super::process::{Process, Program};
+use super::Language;
 
 /// The name of the client library among the subjects.
 pub const OURS: &str = "bifrost";
@@ -29,12 +30,15 @@ pub enum Step {
     Table,
     /// Pairs of messages over a raw socket, as long as those of `Pair`
     Raw,
+    /// Calls as in `Batch`, written by hand to a socket in one batch of the text form, whose last
+    /// result is asked for
+    Socket,
 }
 
 impl Step {
     /// All of them.
-    pub const ALL: [Step; 7] =
-        [Step::Record, Step::Null, Step::Pair, Step::Two, Step::Batch, Step::Table, Step::Raw];
+    pub const ALL: [Step; 8] =
+        [Step::Record, Step::Null, Step::Pair, Step::Two, Step::Batch, Step::Table, Step::Raw, Step::Socket];
 
     /// Returns its name in orders and tables.
     pub fn name(self) -> &'static str {
@@ -46,24 +50,37 @@ impl Step {
             Step::Batch => "batch",
             Step::Table => "table",
             Step::Raw => "raw",
+            Step::Socket => "socket",
         }
     }
 
-    /// Returns the steps of a sample.
-    pub fn count(self) -> u32 {
+    /// Returns the steps of a sample. Goals of the text form are for batches of 1,000.
+    pub fn count(self, language: Language) -> u32 {
         match self {
-            Step::Record => 1000,
+            Step::Record | Step::Socket => 1000,
             Step::Null | Step::Pair | Step::Two | Step::Raw => 200,
+            Step::Batch if language.is_text() => 1000,
             Step::Batch | Step::Table => 10_000,
         }
     }
 
-    /// Returns the result that each client must give: the number of steps, or the sum of the
-    /// answers; of a table the sum of its integers and of the lengths of its texts.
+    /// Returns true if a client library or peer has it. Sockets are measured once in each language,
+    /// by its client.
+    pub fn is_of(self, language: Language, name: &str) -> bool {
+        match self {
+            Step::Raw => name == OURS,
+            Step::Socket => name == OURS && language.is_text(),
+            _ => true,
+        }
+    }
+
+    /// Returns the result that each client must give: the number of steps, the last answer, or the
+    /// sum of the answers; of a table the sum of its integers and of the lengths of its texts.
     pub fn result(self, count: u32) -> i64 {
         let n = i64::from(count);
         match self {
             Step::Null | Step::Raw => n,
+            Step::Socket => n - 1,
             Step::Record | Step::Pair | Step::Two | Step::Batch => n * (n - 1) / 2,
             Step::Table => (1..=n).map(|row| row + row.to_string().len() as i64).sum(),
         }
@@ -151,7 +168,7 @@ mod tests {
     #[test]
     fn results_are_those_of_few_steps() {
         let of_three = |step: Step| step.result(3);
-        assert_eq!(Step::ALL.map(of_three), [3, 3, 3, 3, 3, 9, 3]);
+        assert_eq!(Step::ALL.map(of_three), [3, 3, 3, 3, 3, 9, 3, 2]);
         // Ten rows have eleven digits.
         assert_eq!((Step::Table.result(10), Step::Pair.result(10)), (55 + 11, 45));
     }
