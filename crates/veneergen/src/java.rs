@@ -381,8 +381,8 @@ pub enum Exceptions {
     /// Below `SignalException`: any claim may throw them.
     #[default]
     Unchecked,
-    /// Below `CheckedSignalException`: a claim that names them throws them, and its caller declares or
-    /// catches them.
+    /// Below `CheckedSignalException`: a claim that names them throws them, and its caller declares
+    /// or catches them.
     Checked,
 }
 

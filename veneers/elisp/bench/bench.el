@@ -81,6 +81,12 @@ Return the answer, once IS-WHOLE returns non-nil at its end."
     (dolist (stub stubs) (setq result (+ result (bifrost-claim stub))))
     (list result end)))
 
+(defun bench-last (probe count)
+  "Record COUNT calls of PROBE, of which only the last one is held, and claim that."
+  (let (last)
+    (dotimes (n count) (setq last (bifrost-call probe 'same_int n)))
+    (bifrost-claim last)))
+
 (defun bench-table (probe count)
   "Return the sum of a table with COUNT rows of PROBE."
   (let ((rows (bifrost-rows ((n text) (bifrost-> probe (pairs count))) '(int string)
@@ -118,6 +124,7 @@ Return a list of the result and, if the case does more, the end of the time."
       ("raw" (let ((is-whole (lambda () (= (buffer-size) (length bench-answer)))))
                (dotimes (_ count) (bench-exchange bench-raw bench-call is-whole))
                (list count)))
+      ("last" (list (bench-last probe count)))
       ("socket" (list (bench-by-hand count)))
       (_ (error "There is no case %s" name)))))
 

@@ -91,6 +91,11 @@ my %cases = (
         }
         return $count;
     },
+    last => sub ($count) {
+        my $last;
+        $last = $probe->same_int($_) for 0 .. $count - 1;
+        return $last->claim;
+    },
     socket => sub ($count) {
         $text->print(join('', map { "\$a := \$p.same_int($_)\n" } 0 .. $count - 1), "? \$a\n");
         my ($last) = $text->getline =~ /"value":(\d+)/ or die "`socket` has no result\n";

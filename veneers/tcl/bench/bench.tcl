@@ -97,6 +97,12 @@ namespace eval cases {
         }
         return $n
     }
+    proc last {count} {
+        for {set n 0} {$n < $count} {incr n} {
+            set last [$::probe same_int $n]
+        }
+        return [$last claim]
+    }
     proc socket {count} {
         for {set n 0} {$n < $count} {incr n} {
             append lines "\$a := \$p.same_int($n)\n"

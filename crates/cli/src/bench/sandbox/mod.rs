@@ -129,7 +129,8 @@ fn us(start: Instant) -> f64 {
     start.elapsed().as_secs_f64() * 1e6
 }
 
-/// Makes six calls, each of one of four methods, which `shape` chooses: each shape is other content.
+/// Makes six calls, each of one of four methods, which `shape` chooses: each shape is other
+/// content.
 fn body(probe: &Probe, shape: u64) {
     for i in 0..6 {
         match shape >> (2 * i) & 3 {

@@ -30,15 +30,25 @@ pub enum Step {
     Table,
     /// Pairs of messages over a raw socket, as long as those of `Pair`
     Raw,
-    /// Calls as in `Batch`, written by hand to a socket in one batch of the text form, whose last
-    /// result is asked for
+    /// Calls as in `Batch`, of whose results only the last one is held, in the text form
+    Last,
+    /// Calls as in `Last`, written by hand to a socket
     Socket,
 }
 
 impl Step {
     /// All of them.
-    pub const ALL: [Step; 8] =
-        [Step::Record, Step::Null, Step::Pair, Step::Two, Step::Batch, Step::Table, Step::Raw, Step::Socket];
+    pub const ALL: [Step; 9] = [
+        Step::Record,
+        Step::Null,
+        Step::Pair,
+        Step::Two,
+        Step::Batch,
+        Step::Table,
+        Step::Raw,
+        Step::Last,
+        Step::Socket,
+    ];
 
     /// Returns its name in orders and tables.
     pub fn name(self) -> &'static str {
@@ -50,6 +60,7 @@ impl Step {
             Step::Batch => "batch",
             Step::Table => "table",
             Step::Raw => "raw",
+            Step::Last => "last",
             Step::Socket => "socket",
         }
     }
@@ -57,7 +68,7 @@ impl Step {
     /// Returns the steps of a sample. Goals of the text form are for batches of 1,000.
     pub fn count(self, language: Language) -> u32 {
         match self {
-            Step::Record | Step::Socket => 1000,
+            Step::Record | Step::Last | Step::Socket => 1000,
             Step::Null | Step::Pair | Step::Two | Step::Raw => 200,
             Step::Batch if language.is_text() => 1000,
             Step::Batch | Step::Table => 10_000,
@@ -69,7 +80,7 @@ impl Step {
     pub fn is_of(self, language: Language, name: &str) -> bool {
         match self {
             Step::Raw => name == OURS,
-            Step::Socket => name == OURS && language.is_text(),
+            Step::Last | Step::Socket => name == OURS && language.is_text(),
             _ => true,
         }
     }
@@ -80,7 +91,7 @@ impl Step {
         let n = i64::from(count);
         match self {
             Step::Null | Step::Raw => n,
-            Step::Socket => n - 1,
+            Step::Last | Step::Socket => n - 1,
             Step::Record | Step::Pair | Step::Two | Step::Batch => n * (n - 1) / 2,
             Step::Table => (1..=n).map(|row| row + row.to_string().len() as i64).sum(),
         }
@@ -168,7 +179,7 @@ mod tests {
     #[test]
     fn results_are_those_of_few_steps() {
         let of_three = |step: Step| step.result(3);
-        assert_eq!(Step::ALL.map(of_three), [3, 3, 3, 3, 3, 9, 3, 2]);
+        assert_eq!(Step::ALL.map(of_three), [3, 3, 3, 3, 3, 9, 3, 2, 2]);
         // Ten rows have eleven digits.
         assert_eq!((Step::Table.result(10), Step::Pair.result(10)), (55 + 11, 45));
     }
