@@ -97,7 +97,7 @@ impl Subject for Here {
                     result += 1;
                 }
             }
-            Step::Socket => return Err("this client does not speak the text form".into()),
+            Step::Last | Step::Socket => return Err("this client does not speak the text form".into()),
         }
         Ok((spent(), result))
     }
