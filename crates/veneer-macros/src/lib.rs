@@ -35,7 +35,7 @@ use syn::{ItemFn, parse_macro_input};
 ///
 /// Anything else, as `match`, `?`, closures and macros, is refused by the compiler.
 ///
-/// ```ignore
+/// ```text
 /// #[bifrost_veneer::remote]
 /// fn busy(db: DataBase, limit: i64) -> i64 {
 ///     let mut n = 0;
