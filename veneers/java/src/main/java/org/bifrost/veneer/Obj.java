@@ -86,7 +86,7 @@ public abstract class Obj extends Stub {
   }
 
   /**
-   * As {@link #await(SignalType)}, for either of two exceptions.
+   * As {@link #await(SignalType)}, for one of two exceptions.
    *
    * @param <A> the class of the first exception
    * @param <B> the class of the second exception
@@ -98,7 +98,7 @@ public abstract class Obj extends Stub {
   }
 
   /**
-   * As {@link #await(SignalType)}, for either of three exceptions.
+   * As {@link #await(SignalType)}, for one of three exceptions.
    *
    * @param <A> the class of the first exception
    * @param <B> the class of the second exception

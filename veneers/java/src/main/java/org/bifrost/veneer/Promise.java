@@ -41,7 +41,7 @@ public abstract class Promise<V extends @Nullable Object> extends Stub {
   }
 
   /**
-   * As {@link #claim(SignalType)}, for either of two exceptions.
+   * As {@link #claim(SignalType)}, for one of two exceptions.
    *
    * @param <A> the class of the first exception
    * @param <B> the class of the second exception
@@ -54,7 +54,7 @@ public abstract class Promise<V extends @Nullable Object> extends Stub {
   }
 
   /**
-   * As {@link #claim(SignalType)}, for either of three exceptions.
+   * As {@link #claim(SignalType)}, for one of three exceptions.
    *
    * @param <A> the class of the first exception
    * @param <B> the class of the second exception
