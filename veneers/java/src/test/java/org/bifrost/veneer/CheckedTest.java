@@ -105,6 +105,16 @@ class CheckedTest {
   }
 
   @Test
+  void unseenFailuresHaveThemAsCauses() {
+    s.foreach(s.value(1).to(2), n -> lamp.bid(n));
+    Int price = lamp.price();
+    UnseenException unseen = assertThrows(UnseenException.class, () -> price.claim(TooLow.TYPE));
+    assertEquals(2, unseen.getSuppressed().length);
+    assertInstanceOf(TooLow.class, unseen.getSuppressed()[0].getCause());
+    assertEquals(10, price.claim());
+  }
+
+  @Test
   void handlersAtTheServerTakeThem() {
     Cell.OfInt best = s.cell(0);
     s.except(() -> lamp.bid(3)).when(TooLow.TYPE, best::put);
